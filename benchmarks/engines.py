@@ -43,7 +43,9 @@ NETWORKS = (
     *("dnn_5x128_tanh", "dnn_10x128_elu", "dnn_10x256_elu", "dnn_20x256_elu"),
     *("cnn_i32c1v1l10u128", "cnn_i32c1v3l10u128", "cnn_i64c3v4l20u128"),
 )
-_PEERS = "xla,incumbent,litert,onnxruntime,openvino,iree,tensorflow,tensorflow_jit"  # others are for trees
+_PEERS = (
+    "xla,incumbent,litert,onnxruntime,openvino,openvino_default,iree,tensorflow,tensorflow_jit"  # others are for trees
+)
 GOALS = {"dnn": 1.25, "cnn": 1.5}  # times the roofline
 EXTRA_MEMORY = 6 * 1024  # kB beyond weights and largest activations
 EXTRA_SIZE = 400 * 1024  # bytes beyond 1.15 times the weights
@@ -167,7 +169,9 @@ def markdown(benches: list[Bench]) -> str:
     lines = [_HEAD.format(rounds=benches[0].rounds, machine=on(benches[0])), *summary(benches)]
     for each in benches:
         lines += ["", f"## {each.model}", "", f"{each.description}; {each.weights / 1024:.0f} KB of weights.", ""]
-        lines += [table.latencies(each).markdown(), "", table.resources(each).markdown()]
+        lines += [table.latencies(each).markdown(), ""]
+        lines += [cold.markdown(), ""] if (cold := table.cold_calls(each)) else []
+        lines += [table.resources(each).markdown()]
         lines += ["", *[f"- {line}" for line in table.notes(each)]] if table.notes(each) else []
     lines += ["", "## Memory and size of the largest networks", "", "![memory and sizes](engines-resources.svg)", ""]
     lines += ["## What was run", "", *how(benches)]

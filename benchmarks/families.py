@@ -61,7 +61,7 @@ def write_networks(names: Sequence[str], folder: Path, pipeline: Pipeline) -> No
 def cells(each: Bench) -> list[tuple[str, ...]]:
     """The lines of a network: one for each batch size."""
     (target,) = {row.target for row in each.engines if row.is_ours}
-    names = [f"tfaot-{target}", f"xla-{target}", "litert", "onnxruntime", "openvino"]
+    names = [f"tfaot-{target}", f"xla-{target}", "litert", "onnxruntime", "openvino", "openvino_default"]
     lines = []
     for size in each.batch_sizes:
         roof, found = each.roof(target), []
@@ -83,7 +83,7 @@ def ratio_of_minima(each: Bench, size: int) -> float:
 
 
 def markdown(benches: list[Bench]) -> str:
-    head = ("network", "batch", "roofline", "ours", "XLA", "LiteRT", "ONNX Runtime", "OpenVINO")
+    head = ("network", "batch", "roofline", "ours", "XLA", "LiteRT", "ONNX Runtime", "OpenVINO float32", "as installed")
     rows = tuple(line for each in benches for line in cells(each))
     lines = [_HEAD.format(rounds=benches[0].rounds, machine=on(benches[0])), *standing(benches)]
     minima = table.geometric_mean([ratio_of_minima(each, size) for each in benches for size in each.batch_sizes])
@@ -97,7 +97,12 @@ def markdown(benches: list[Bench]) -> str:
 
 def main() -> None:
     chosen = options(
-        __doc__, NETWORKS, peers="xla,litert,onnxruntime,openvino", rounds=7, batch_sizes="1,4,16,64", name="families"
+        __doc__,
+        NETWORKS,
+        peers="xla,litert,onnxruntime,openvino,openvino_default",
+        rounds=7,
+        batch_sizes="1,4,16,64",
+        name="families",
     )
     print("\n".join(standing(compared(chosen, write_networks, markdown))))
 

@@ -1,6 +1,6 @@
 // Measures C functions of inference engines for a program in Python: a shared library for ctypes.
 //
-// All such functions take words (pointers and sizes) and return a word that is zero on success.
+// All such functions take words (pointers and sizes) and return an int that is zero on success.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,19 +14,16 @@ namespace {
 
 using Word = std::intptr_t;
 
-Word call(void* function, std::size_t count, const Word* a) {
+int call(void* function, std::size_t count, const Word* a) {
   switch (count) {
-    case 0: return reinterpret_cast<Word (*)()>(function)();
-    case 1: return reinterpret_cast<Word (*)(Word)>(function)(a[0]);
-    case 4: return reinterpret_cast<Word (*)(Word, Word, Word, Word)>(function)(a[0], a[1], a[2], a[3]);
+    case 0: return reinterpret_cast<int (*)()>(function)();
+    case 1: return reinterpret_cast<int (*)(Word)>(function)(a[0]);
+    case 4: return reinterpret_cast<int (*)(Word, Word, Word, Word)>(function)(a[0], a[1], a[2], a[3]);
     case 7:
-      return reinterpret_cast<Word (*)(Word, Word, Word, Word, Word, Word, Word)>(function)(
+      return reinterpret_cast<int (*)(Word, Word, Word, Word, Word, Word, Word)>(function)(
           a[0], a[1], a[2], a[3], a[4], a[5], a[6]);
-    case 8:
-      return reinterpret_cast<Word (*)(Word, Word, Word, Word, Word, Word, Word, Word)>(function)(
-          a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
     case 12:
-      return reinterpret_cast<Word (*)(Word, Word, Word, Word, Word, Word, Word, Word, Word, Word, Word, Word)>(function)(
+      return reinterpret_cast<int (*)(Word, Word, Word, Word, Word, Word, Word, Word, Word, Word, Word, Word)>(function)(
           a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11]);
     default: return -1;
   }
@@ -34,11 +31,10 @@ Word call(void* function, std::size_t count, const Word* a) {
 
 }  // namespace
 
-// Measures chunks (chunks.h) of calls of `function` with `count` arguments. If `wide` is 0, its result is an int, otherwise
-// a pointer. If `size` is not 0, the next rows of the `total` bytes at `from` are copied to the `size` bytes at `to` before
+// Measures chunks (chunks.h) of calls of `function` with `count` arguments. If `size` is not 0, the next rows of the `total` bytes at `from` are copied to the `size` bytes at `to` before
 // each call, and the first rows at the end. Writes at most `room` times in nanoseconds to `times`, and returns their number,
 // or -1 if a call fails.
-extern "C" std::ptrdiff_t tfaot_bench_calls(void* function, std::size_t count, const Word* arguments, int wide,
+extern "C" std::ptrdiff_t tfaot_bench_calls(void* function, std::size_t count, const Word* arguments,
                                             std::int64_t shortest, std::int64_t duration, std::int64_t* runs,
                                             double* times, std::size_t room, char* to, const char* from,
                                             std::size_t size, std::size_t total) {
@@ -46,8 +42,7 @@ extern "C" std::ptrdiff_t tfaot_bench_calls(void* function, std::size_t count, c
   tfaot_bench::Turning rows = {to, from, size, total};
   const auto run = [=]() mutable {
     if (size != 0) rows.next();
-    const Word result = call(function, count, arguments);
-    return wide != 0 ? result == 0 : static_cast<int>(result) == 0;
+    return call(function, count, arguments) == 0;
   };
   const bool works = tfaot_bench::chunks(run, shortest, duration, runs, &taken);
   if (size != 0) std::memcpy(to, from, size);

@@ -1,4 +1,4 @@
-"""An engine for tests: it speaks the protocol of templates/bench/library.cc and takes the time that it is told.
+"""An engine for tests: it speaks the protocol of templates/bench/serving.h and takes the time that it is told.
 
     engine.py ANSWERS JOURNAL NAME NANOSECONDS [FAULT OPERATION]
 
@@ -30,6 +30,8 @@ def main() -> None:
             answer: dict[str, object] = {"error": "no such operation"}
         elif operation == "start":
             answer = {"nanoseconds": 5.0}
+        elif operation == "cold":
+            answer = {"times": [10 * nanoseconds] * int(words[1])}
         elif operation == "time":
             answer = {"times": [nanoseconds * int(words[0])] * 3}
         elif operation == "answers":

@@ -21,7 +21,7 @@ def row(name: str, rounds: Mapping[int, Sequence[float]], **others: object) -> R
 
 
 def bench(*rows: Row, roof: Mapping[int, float] | None = None, cpu: str = "a CPU") -> Bench:
-    limits = Limits(target="x86-64-v3", flops=1e11, bandwidths={1000: 1e11})
+    limits = Limits(target="x86-64-v3", flops={"float32": 1e11}, bandwidths={1000: 1e11})
     return Bench(
         model="made",
         description="a model",
@@ -33,7 +33,9 @@ def bench(*rows: Row, roof: Mapping[int, float] | None = None, cpu: str = "a CPU
             "cpu": cpu, "cores": 2, "target": "x86-64-v3", "caches": {"L1": "48K"}, "memory_gib": 16.0, "kernel": "6.1",
             "hypervisor": False, "compiler": "g++ 12", "core": 1, "load": 0.1, "date": "2026-11-01",
         },
-        roofline=(Roof.of(limits, roof or {1: 1000.0, 4: 3000.0}),),
+        roofline=(
+            Roof.of(limits, {"float32": 1.0}, {size: (time, 0.0) for size, time in (roof or {1: 1e3, 4: 3e3}).items()}),
+        ),
         engines=rows,
     )  # fmt: skip
 

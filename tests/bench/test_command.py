@@ -39,7 +39,7 @@ def _engines(answer: Mapping[str, Any]) -> dict[str, Any]:
 def test_engines_are_measured_and_agree_with_tensorflow_on_inputs_that_only_names_tell_apart(
     tfaot: CommandLine, spec_of: Callable[..., Path], tmp_path: Path
 ) -> None:
-    peers = "xla,incumbent,litert,onnxruntime,openvino,tensorflow_jit"
+    peers = "xla,incumbent,litert,onnxruntime,openvino,openvino_default,tensorflow_jit"
     plot, kept = tmp_path / "plot.svg", tmp_path / "kept.json"
     answer = tfaot.works(
         "bench", spec_of("two_inputs"), "--peers", peers, "--rounds", "2", "--plot", plot, "-o", kept
@@ -51,7 +51,10 @@ def test_engines_are_measured_and_agree_with_tensorflow_on_inputs_that_only_name
         assert [cell["batch_size"] for cell in engine["cells"]] == list(SIZES)
         for cell in engine["cells"]:
             assert 0 < cell["minimum"] <= cell["median"] <= cell["p95"] and len(cell["rounds"]) == 2
-            assert cell["max_absolute"] < 1e-6
+            # As it is installed, OpenVINO may compute in bfloat16, which has eight bits.
+            assert cell["max_absolute"] < (1e-6 if engine["name"] != "openvino_default" else 1e-1)
+            assert (cell["cold"] is None) == (engine["name"] in ("litert", "tensorflow_jit"))
+            assert cell["cold"] is None or cell["cold"] > 0.5 * cell["minimum"]
         assert engine["first_inference"] > 0 and engine["memory"] >= engine["memory_empty"] > 0
         assert engine["model_bytes"] > 0 and engine["version"]
     assert engines["litert"]["call_overhead"] > 0 and engines["litert"]["runtime_bytes"] > 1e6

@@ -39,7 +39,7 @@ def measured(tmp_path: Path, engine: Callable[..., Program]) -> Measure:
     def run(**programs: Program) -> tuple[dict[str, Taken], dict[str, Rates]]:
         with Silent().step("measure") as step:
             return measure(
-                programs, {"x86-64-v3": engine("limits")}, [1000, 2000], SCHEDULE,
+                programs, {"x86-64-v3": engine("limits")}, [1000, 2000], ["float32", "int8"], SCHEDULE,
                 answers=tmp_path, logs=tmp_path / "logs", step=step,
             )  # fmt: skip
 
@@ -79,7 +79,8 @@ def test_times_memory_answers_and_limits_are_kept(
     assert taken["a"].first_inference == 5.0 and taken["a"].memory == Memory(empty=100, peak=300)
     assert [(tmp_path / f"a-{size}.bin").stat().st_size for size in (1, 4)] == [4, 16]
     limits = rates["x86-64-v3"]
-    assert len(limits.multiply_adds) == 6 and {size: len(found) for size, found in limits.reads.items()} == {
+    assert {each: len(found) for each, found in limits.multiply_adds.items()} == {"float32": 6, "int8": 6}
+    assert {size: len(found) for size, found in limits.reads.items()} == {
         1000: 3,
         2000: 3,
     }

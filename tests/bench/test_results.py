@@ -61,11 +61,28 @@ def test_the_table_tells_ours_over_the_best_peer_over_xla_alone_and_over_the_roo
         row("onnxruntime", cells(9000, 9000)),
     )  # fmt: skip
     rows = {line[0]: line[1:] for line in table.latencies(found).rows}
-    assert rows["roofline x86-64-v3"] == ("1.00", "3.00")
+    assert rows["roofline x86-64-v3 float32"] == ("1.00", "3.00")
     assert rows[OURS] == ("1.20", "3.60")
     assert rows["ours / best other engine"] == ("2.00", "1.20")  # XLA alone is another engine
     assert rows[f"{OURS} / {XLA}"] == ("2.00", "0.50")
     assert rows[f"{OURS} / roofline"] == ("1.20", "1.20")
+
+
+def test_where_reading_is_the_limit_nothing_is_measured_by_it() -> None:
+    found = bench(row(OURS, cells(1200, 3600)))
+    (roof,) = found.roofline
+    found = replace(found, roofline=(replace(roof, by_reading=(1,)),))
+    rows = {line[0]: line[1:] for line in table.latencies(found).rows}
+    assert rows["roofline x86-64-v3 float32"] == ("1.00", "3.00") and rows[f"{OURS} / roofline"] == ("-", "1.20")
+
+
+def test_calls_after_other_work_have_a_table_if_they_were_measured() -> None:
+    assert cell_of(1, [[1.0]], AGREES).cold is None and cell_of(1, [[1.0]], AGREES, cold=[5.0, 90.0, 4.0]).cold == 5.0
+    plain_row = row(OURS, cells(1200, 3600))
+    assert table.cold_calls(bench(plain_row)) is None
+    cold = replace(plain_row, cells=tuple(replace(each, cold=9000.0) for each in plain_row.cells))
+    found = table.cold_calls(bench(cold, row(LITERT, cells(2400, 3000))))
+    assert found is not None and found.rows == ((OURS, "9.00", "9.00"),)
 
 
 def test_ours_is_the_code_that_the_library_picks_here_not_the_quickest() -> None:

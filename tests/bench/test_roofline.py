@@ -8,7 +8,7 @@ import pytest
 
 from tfaot_pkg.analysis.program.work import Work
 from tfaot_pkg.ground.signature import DType, Signature, Tensor
-from tfaot_pkg.measure.bench.results import Limits, bytes_moved, least_time, sizes_read
+from tfaot_pkg.measure.bench.results import Limits, Roof, bytes_moved, least_times, sizes_read
 
 SIZES = (1, 2, 4, 8, 16, 64, 256)
 PEAK = 101e9
@@ -38,10 +38,26 @@ def test_small_batches_are_bound_by_reading_weights_and_large_ones_by_arithmetic
 ) -> None:
     work, signature = _dense(*widths)
     limits = Limits(
-        target="x86-64-v3", flops=PEAK, bandwidths=dict.fromkeys(sizes_read(work, signature, SIZES), bandwidth)
+        target="x86-64-v3",
+        flops={"float32": PEAK},
+        bandwidths=dict.fromkeys(sizes_read(work, signature, SIZES), bandwidth),
     )
+    least = {size: least_times(work, {"float32": 1.0}, signature, size, limits) for size in SIZES}
     for size, expected in zip(SIZES, microseconds, strict=True):
-        assert least_time(work, signature, size, limits) / 1e3 == pytest.approx(expected, rel=0.03)
+        assert max(least[size]) / 1e3 == pytest.approx(expected, rel=0.03)
+    assert Roof.of(limits, {"float32": 1.0}, least).by_reading == (1, 2)[: 1 if bandwidth > PEAK else 2]
+
+
+def test_each_precision_takes_its_share_of_the_time() -> None:
+    work, signature = _dense(1000, 1000)
+    limits = Limits(
+        target="x86-64-v4",
+        flops={"float32": 100e9, "int8": 1600e9},
+        bandwidths=dict.fromkeys(sizes_read(work, signature, [64]), 1e15),
+    )
+    # 128e6 operations, a quarter of them at 100 GFLOP/s and the others at 1,600.
+    arithmetic, _ = least_times(work, {"float32": 0.25, "int8": 0.75}, signature, 64, limits)
+    assert arithmetic / 1e3 == pytest.approx(320 + 60)
 
 
 def test_inputs_and_outputs_are_moved_once() -> None:

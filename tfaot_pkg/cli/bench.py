@@ -33,8 +33,9 @@ PeersOption = Annotated[
     typer.Option(
         "--peers",
         metavar="NAME,...",
-        help="Engines to compare with: xla, program, incumbent, litert, onnxruntime, openvino, iree, "
-        "tensorflow, tensorflow_jit; for decision trees library, tl2cgen; all, or none. Repeatable. (default: all)",
+        help="Engines to compare with: xla, program, incumbent, litert, onnxruntime, openvino, openvino_default, "
+        "iree, tensorflow, tensorflow_jit; for decision trees library, tl2cgen; all, or none. Repeatable. "
+        "(default: all)",
     ),
 ]
 BatchSizesOption = Annotated[
@@ -255,6 +256,7 @@ def _text(found: Bench, comparison: Comparison | None, written: Sequence[str]) -
         "",
         table.latencies(found).text(width),
         "",
+        *([cold.text(width), ""] if (cold := table.cold_calls(found)) else []),
         table.resources(found).text(width),
     ]
     if notes := table.notes(found):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tfaot_pkg.compiler.iterations import iterations_of
 from tfaot_pkg.compiler.operations import OPERATIONS
@@ -18,14 +18,16 @@ _Known = Mapping[int, Operation]
 class Counted:
     """Products in the code, and their operations; a multiply-add is two.
 
-    The kernel library computes `kernels` and `in_kernels` of them; generated loops compute the rest.
-    `open_loops` are nodes of loops with products whose number of iterations depends on values: one is counted of each.
+    The kernel library computes `kernels` and `in_kernels` of them; generated loops compute the rest. `by_type` are the
+    operations by the element type of the second factor, the weights of layers. `open_loops` are nodes of loops with
+    products whose number of iterations depends on values: one is counted of each.
     """
 
     products: int = 0
     kernels: int = 0
     operations: float = 0.0
     in_kernels: float = 0.0
+    by_type: Mapping[str, float] = field(default_factory=dict)
     open_loops: tuple[str, ...] = ()
 
     def __add__(self, other: Counted) -> Counted:
@@ -34,6 +36,10 @@ class Counted:
             kernels=self.kernels + other.kernels,
             operations=self.operations + other.operations,
             in_kernels=self.in_kernels + other.in_kernels,
+            by_type={
+                dtype: self.by_type.get(dtype, 0.0) + other.by_type.get(dtype, 0.0)
+                for dtype in {**self.by_type, **other.by_type}
+            },
             open_loops=(*self.open_loops, *other.open_loops),
         )
 
@@ -43,7 +49,12 @@ class Counted:
         return self.in_kernels / self.operations if self.operations else 0.0
 
     def times(self, iterations: int) -> Counted:
-        return replace(self, operations=self.operations * iterations, in_kernels=self.in_kernels * iterations)
+        return replace(
+            self,
+            operations=self.operations * iterations,
+            in_kernels=self.in_kernels * iterations,
+            by_type={dtype: operations * iterations for dtype, operations in self.by_type.items()},
+        )
 
 
 def work_of_row(program: Program) -> Counted:
@@ -74,9 +85,10 @@ def _of_operation(operation: Operation, known: _Known, sizes: Binding) -> Counte
     if (multiply_adds := OPERATIONS[operation.opcode].multiply_adds) is not None:
         operations = 2.0 * multiply_adds(operation, [known[value].shape for value in operation.operands], sizes)
         is_float = known[operation.operands[0]].shape.dtype == "f32"
+        by_type = {known[operation.operands[1]].shape.dtype: operations}
         if operation.opcode == "convolution" or (operation.opcode == "dot" and not is_float):
-            return Counted(products=1, operations=operations)
-        return Counted(products=1, kernels=1, operations=operations, in_kernels=operations)
+            return Counted(products=1, operations=operations, by_type=by_type)
+        return Counted(products=1, kernels=1, operations=operations, in_kernels=operations, by_type=by_type)
     inside = [_of_region(region, known, sizes) for region in operation.regions]
     if operation.opcode == "while":
         return _of_loop(operation, known, sum(inside, Counted()))

@@ -6,17 +6,19 @@ import importlib.metadata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shutil import copyfile
 
 from tfaot_pkg._version import __version__
-from tfaot_pkg.errors import TfaotError
+from tfaot_pkg.errors import TfaotError, ToolchainError
 from tfaot_pkg.frontends.toolchain.environment import ToolchainEnvironment
 from tfaot_pkg.frontends.toolchain.pinned import PythonEnvironment
+from tfaot_pkg.ground.keys import sha256_file
 from tfaot_pkg.ground.signature import Tensor
 from tfaot_pkg.ground.targets import lowest
 from tfaot_pkg.measure.bench.measure import Inputs
 from tfaot_pkg.measure.bench.peers import PROGRAM, Converter, Peer, Programs, ensure_packages, installed_here
 from tfaot_pkg.measure.bench.results import OURS, Row
-from tfaot_pkg.measure.bench.serving import Program, native_program, python_program
+from tfaot_pkg.measure.bench.serving import COPIES, Program, native_program, python_program
 from tfaot_pkg.measure.bench.trees import Trees
 from tfaot_pkg.measure.bench_program.messages import Options, Output
 from tfaot_pkg.pipeline.pipeline import Pipeline
@@ -119,17 +121,27 @@ class Field:
 
     def _library(self, row: Row, library: Path) -> Contender:
         # Branches of trees depend on their inputs: each run gets other rows (_LEAST_BATCHES in run.py).
+        copies = self._copies(library)
         program = native_program(
-            self.programs.library, library, row.target, self.inputs.file, str(self.inputs.rows),
-            *(["turning"] if self.trees is not None else []), readable=(library, self.inputs.file),
+            self.programs.library, library, copies / "copy", row.target, self.inputs.file, str(self.inputs.rows),
+            *(["turning"] if self.trees is not None else []), readable=(library, copies, self.inputs.file),
         )  # fmt: skip
         return Contender(row=replace(row, model_bytes=library.stat().st_size), program=program)
+
+    def _copies(self, library: Path) -> Path:
+        """The folder with the copies of `library` that cold calls need (templates/bench/library.cc)."""
+        folder = self.programs.library.parent / f"copies-{sha256_file(library)}"
+        if not folder.exists():
+            folder.mkdir()
+            for number in range(1, COPIES):
+                copyfile(library, folder / f"copy{number}")
+        return folder
 
     def _engine(self, peer: Peer, row: Row) -> Contender:
         environment = self._environment(peer)
         files = self.converter.files(peer.form, self.spec.compilation.batch_sizes, environment)
         identity = self.converter.identity(peer.form, environment)
-        return self._in_python(peer, row, environment or self.toolchain, files, self.inputs.outputs, identity)
+        return self._of_files(peer, row, environment or self.toolchain, files, self.inputs.outputs, identity)
 
     def _engine_of_trees(self, peer: Peer, row: Row, trees: Trees) -> Contender:
         peer = trees.named(peer)
@@ -138,7 +150,7 @@ class Field:
         prepared = trees.prepared(peer, self.spec.compilation.batch_sizes, environment)
         given = prepared.given
         outputs = (Output(name=given.name, dtype=given.dtype.value, shape=given.shape),)
-        made = self._in_python(peer, row, environment, prepared.files, outputs)
+        made = self._of_files(peer, row, environment, prepared.files, outputs)
         return replace(made, given=given)
 
     def _environment(self, peer: Peer) -> PythonEnvironment | None:
@@ -149,7 +161,7 @@ class Field:
         found = installed_here(peer.distributions)
         return found or ensure_packages(peer.packages, self.toolchain.python, self.pipeline)
 
-    def _in_python(
+    def _of_files(
         self,
         peer: Peer,
         row: Row,
@@ -159,6 +171,57 @@ class Field:
         identity: Path | None = None,
     ) -> Contender:
         site = environment.site_packages
+        # Resolved, so that several links to one file count once.
+        runtime = {path.resolve() for pattern in peer.runtime for path in site.glob(pattern)}
+        filled = replace(
+            row,
+            version=_versions(site, peer),
+            # Some peers have one file for all batch sizes, others one for each.
+            model_bytes=sum(file.stat().st_size for file in set(files.values())),
+            runtime_bytes=sum(path.stat().st_size for path in runtime),
+        )
+        readable = (*([identity] if identity else []), *files.values(), site)
+        start = self._in_c if peer.program else self._in_python
+        return Contender(row=filled, program=start(peer, environment, files, outputs, identity, readable))
+
+    def _in_c(
+        self,
+        peer: Peer,
+        environment: PythonEnvironment,
+        files: Mapping[int, Path],
+        outputs: tuple[Output, ...],
+        identity: Path | None,
+        readable: tuple[Path, ...],
+    ) -> Program:
+        """The program of templates/bench/sessions.h."""
+        library = next(iter(sorted(environment.site_packages.glob(peer.library))), None)
+        if library is None:
+            raise ToolchainError(f"the package of {peer.title} has no {peer.library}")
+        tensors = [("input", each) for each in self.inputs.inputs] + [("output", each) for each in outputs]
+        words = (
+            *peer.words,
+            *(["turning"] if self.trees is not None else []),
+            *(f"{size}={file}" for size, file in files.items()),
+            *([f"0={identity}"] if identity else []),
+            *(
+                f"{kind}:{each.dtype}:{','.join(str(-1 if axis is None else axis) for axis in each.shape)}"
+                for kind, each in tensors
+            ),
+        )
+        return native_program(
+            self.programs.engines[peer.program], library, self.inputs.file, str(self.inputs.rows), *words,
+            readable=(*readable, self.inputs.file), has_overhead=identity is not None,
+        )  # fmt: skip
+
+    def _in_python(
+        self,
+        peer: Peer,
+        environment: PythonEnvironment,
+        files: Mapping[int, Path],
+        outputs: tuple[Output, ...],
+        identity: Path | None,
+        readable: tuple[Path, ...],
+    ) -> Program:
         options = Options(
             engine=peer.name,
             identity=str(identity or ""),
@@ -169,18 +232,8 @@ class Field:
             calls=str(self.programs.calls),
             turning=self.trees is not None,
         )
-        # Resolved, so that several links to one file count once.
-        runtime = {path.resolve() for pattern in peer.runtime for path in site.glob(pattern)}
-        filled = replace(
-            row,
-            version=_versions(site, peer),
-            # Some peers have one file for all batch sizes, others one for each.
-            model_bytes=sum(file.stat().st_size for file in set(files.values())),
-            runtime_bytes=sum(path.stat().st_size for path in runtime),
-        )
-        own = [identity] if identity else []
-        readable = (*own, *files.values(), *self.inputs.files.values(), self.programs.calls, site)
-        return Contender(row=filled, program=python_program(environment.python, PROGRAM, options, readable))
+        readable = (*readable, *self.inputs.files.values(), self.programs.calls)
+        return python_program(environment.python, PROGRAM, options, readable)
 
 
 def _other_kind(peer: Peer, spec: ModelSpec, *, is_of_trees: bool) -> str:

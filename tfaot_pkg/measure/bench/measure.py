@@ -17,7 +17,7 @@ from tfaot_pkg.errors import RunError
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.ground.progress import Step
 from tfaot_pkg.ground.signature import Signature, Tensor
-from tfaot_pkg.measure.bench.results import Difference
+from tfaot_pkg.measure.bench.results import Difference, Precision
 from tfaot_pkg.measure.bench.serving import Program, Serving
 from tfaot_pkg.measure.bench_program.messages import Input, Memory, Output
 from tfaot_pkg.spec.types import Validation
@@ -128,15 +128,15 @@ _STARTS_TIME = 3e9  # nanoseconds, after which no further process is started
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """`slice` is an engine's time in each round, `chunk` the time of the runs between two readings of the clock.
-
-    Both are in nanoseconds.
+    """`slice` is an engine's time in each round, `chunk` the time of the runs between two readings of the clock, both
+    in nanoseconds; `cold_calls` are the further calls in each round after other work.
     """
 
     batch_sizes: tuple[int, ...]
     rounds: int
     core: int
     slice: int = 20_000_000
+    cold_calls: int = 16
     chunk: int = 100_000  # reading the clock takes some tens of nanoseconds, less than 0.1 % of it
 
 
@@ -145,9 +145,10 @@ _NO_MEMORY = Memory(empty=0, peak=0)
 
 @dataclass(slots=True, kw_only=True)
 class Taken:
-    """The measurements of one engine; incomplete if there is a `failure`."""
+    """The measurements of one engine; incomplete if there is a `failure`. `cold` are times of single calls."""
 
     times: dict[int, list[list[float]]] = field(default_factory=dict)
+    cold: dict[int, list[float]] = field(default_factory=dict)
     first_inference: float = 0.0
     overhead: float = 0.0
     memory: Memory = _NO_MEMORY
@@ -156,9 +157,9 @@ class Taken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """The rates of one target in all rounds: multiply-adds per second, and bytes read per second by amount."""
+    """The rates of one target in all rounds: multiply-adds per second by precision, bytes read per second by amount."""
 
-    multiply_adds: list[float]
+    multiply_adds: dict[Precision, list[float]]
     reads: dict[int, list[float]]
 
 
@@ -166,6 +167,7 @@ def measure(
     engines: Mapping[str, Program],
     limits: Mapping[str, Program],
     sizes_read: Sequence[int],
+    precisions: Sequence[Precision],
     schedule: Schedule,
     *,
     answers: Path,
@@ -177,7 +179,10 @@ def measure(
     An engine that fails is left out afterwards.
     """
     taken = {name: Taken() for name in engines}
-    rates = {target: Rates(multiply_adds=[], reads={size: [] for size in sizes_read}) for target in limits}
+    rates = {
+        target: Rates(multiply_adds={each: [] for each in precisions}, reads={size: [] for size in sizes_read})
+        for target in limits
+    }
     # Before the others are started, with which it would share the caches.
     for name, program in engines.items():
         _start_anew(program, taken[name], schedule, answers, logs / f"bench-{name}.log")
@@ -206,29 +211,28 @@ def measure(
                 for target, machine in machines.items():
                     _rate(machine, rates[target], sizes_read, size, schedule)
                 for name in _turned(list(running), number):
-                    _time(running[name], taken[name], size, schedule)
+                    _time(running[name], taken[name], size, schedule, is_native=engines[name].python is None)
             step.advance(note=f"round {number + 1} of {schedule.rounds}")
     return taken, rates
 
 
 def _start_anew(program: Program, taken: Taken, schedule: Schedule, writable: Path, log: Path) -> None:
-    """First inference and memory, from new processes that do nothing else; the median of several if starts are fast."""
+    """First inference and memory, from new processes that do nothing else and have one batch size each, as programs of
+    users have: the smallest for the first inference (the median of several if starts are fast), the largest for memory.
+    """
     log.unlink(missing_ok=True)
     firsts: list[float] = []
-    peaks: list[Memory] = []
     try:
         while not firsts or (len(firsts) < _STARTS and sum(firsts) < _STARTS_TIME):
             with Serving(program, core=schedule.core, writable=writable, log=log) as serving:
-                firsts.append(serving.start(schedule.batch_sizes[0]))
-                # One run of each size, for the peak of the memory.
-                for size in schedule.batch_sizes:
-                    serving.times(size, shortest=0, duration=0)
-                peaks.append(serving.memory())
+                firsts.append(serving.start(min(schedule.batch_sizes)))
+        with Serving(program, core=schedule.core, writable=writable, log=log) as serving:
+            serving.start(max(schedule.batch_sizes))
+            taken.memory = serving.memory()
     except RunError as error:
         taken.failure = error.message
         return
     taken.first_inference = statistics.median(firsts)
-    taken.memory = sorted(peaks, key=lambda memory: memory.peak)[len(peaks) // 2]
 
 
 def _answer(serving: Serving, name: str, taken: Taken, schedule: Schedule, folder: Path) -> None:
@@ -249,11 +253,13 @@ def _overhead(serving: Serving, taken: Taken, schedule: Schedule) -> None:
             taken.overhead = statistics.median(times)
 
 
-def _time(serving: Serving, taken: Taken, size: int, schedule: Schedule) -> None:
+def _time(serving: Serving, taken: Taken, size: int, schedule: Schedule, *, is_native: bool) -> None:
     if taken.failure:
         return
     try:
         times = serving.times(size, shortest=schedule.chunk, duration=schedule.slice)
+        if is_native:
+            taken.cold.setdefault(size, []).extend(serving.cold_times(size, schedule.cold_calls))
     except RunError as error:
         taken.failure = error.message
         return
@@ -263,7 +269,8 @@ def _time(serving: Serving, taken: Taken, size: int, schedule: Schedule) -> None
 def _rate(machine: Serving, rates: Rates, sizes_read: Sequence[int], size: int, schedule: Schedule) -> None:
     """The machine's limits, measured beside one batch size: the peak, and a part of the bandwidths."""
     duration = schedule.slice // 4
-    rates.multiply_adds.append(machine.rate(f"peak {duration}"))
+    for precision, found in rates.multiply_adds.items():
+        found.append(machine.rate(f"peak {precision} {duration}"))
     # Each bandwidth is measured once per round: they are spread over the batch sizes.
     place = schedule.batch_sizes.index(size)
     for amount in sizes_read[place :: len(schedule.batch_sizes)]:

@@ -42,7 +42,8 @@ class Peer:
     `packages` names its lock file in bench/requirements, "" if it is part of the toolchain; `distributions` are its
     Python packages, `disk` is their size in MB, for users. `runtime` are patterns of the files below site-packages that
     a run needs, for the table of sizes. `without_overhead`: it is called through a Python binding that its users in C++
-    do not use, so the cost of a call is subtracted from its times.
+    do not use, so the cost of a call is subtracted from its times. An engine with a C API has a program of ours in
+    templates/bench, `program`, which opens the file `library` below site-packages with the further `words`.
     """
 
     name: str
@@ -54,8 +55,27 @@ class Peer:
     disk: int = 0
     runtime: tuple[str, ...] = ()
     without_overhead: bool = False
+    program: str = ""
+    library: str = ""
+    words: tuple[str, ...] = ()
 
 
+_OPENVINO = Peer(
+    name="openvino",
+    title="OpenVINO float32 (C)",
+    how="one compiled model per batch size through its C API, float32, tensors bound",
+    form="onnx",
+    packages="openvino",
+    distributions=("openvino",),
+    disk=280,
+    runtime=(
+        *("openvino/libs/libopenvino.so*", "openvino/libs/libopenvino_c.so*"),
+        *("openvino/libs/libopenvino_intel_cpu_plugin.so", "openvino/libs/libopenvino_onnx_frontend.so*"),
+    ),
+    program="openvino",
+    library="openvino/libs/libopenvino_c.so*",
+    words=("precision=f32",),
+)
 _PEERS = (
     Peer(
         name="xla",
@@ -95,19 +115,16 @@ _PEERS = (
         distributions=("onnxruntime",),
         disk=170,
         runtime=("onnxruntime/capi/libonnxruntime.so*",),
+        program="onnxruntime",
+        library="onnxruntime/capi/libonnxruntime.so*",
     ),
-    Peer(
-        name="openvino",
-        title="OpenVINO (C)",
-        how="one compiled model per batch size through its C API, float32, tensors bound",
-        form="onnx",
-        packages="openvino",
-        distributions=("openvino",),
-        disk=280,
-        runtime=(
-            *("openvino/libs/libopenvino.so*", "openvino/libs/libopenvino_c.so*"),
-            *("openvino/libs/libopenvino_intel_cpu_plugin.so", "openvino/libs/libopenvino_onnx_frontend.so*"),
-        ),
+    _OPENVINO,
+    replace(
+        _OPENVINO,
+        name="openvino_default",
+        title="OpenVINO as installed (C)",
+        how="the same in the precision that it chooses, which is bfloat16 on CPUs with its instructions",
+        words=(),
     ),
     Peer(
         name="iree",
@@ -372,15 +389,19 @@ _FLAGS = ("-std=c++17", "-O2")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Programs:
-    """`library` runs model libraries, `calls` times C functions for Python, `limits` measures the machine by target."""
+    """`library` runs model libraries, `calls` times C functions for Python, `limits` measures the machine by target.
+
+    `engines` run peers, by Peer.program.
+    """
 
     library: Path
     calls: Path
-    limits: dict[str, Path]
+    limits: Mapping[str, Path]
+    engines: Mapping[str, Path]
 
 
-def compile_programs(compiler: Compiler, targets: Sequence[str], folder: Path) -> Programs:
-    """Raises CompilerError."""
+def compile_programs(compiler: Compiler, targets: Sequence[str], peers: Sequence[Peer], folder: Path) -> Programs:
+    """The programs for these `peers`. Raises CompilerError."""
     sources = resources.templates() / "bench"
 
     def compiled(source: str, name: str, *flags: str | Path) -> Path:
@@ -396,4 +417,5 @@ def compile_programs(compiler: Compiler, targets: Sequence[str], folder: Path) -
         calls=compiled("calls.cc", "calls.so", "-shared", "-fPIC"),
         # For each target, because the peak of a core depends on the width of the vectors that the code may use.
         limits={name: compiled("limits.cc", f"limits-{name}", *TARGETS[name].flags) for name in targets},
+        engines={name: compiled(f"{name}.cc", name) for name in sorted({each.program for each in peers} - {""})},
     )

@@ -21,6 +21,7 @@ _PEERS = {
     "litert": ("#0072b2", "o", "-"),
     "onnxruntime": ("#009e73", "s", "-"),
     "openvino": ("#56b4e9", "D", "-"),
+    "openvino_default": ("#56b4e9", "d", "--"),
     "iree": ("#cc79a7", "^", "-"),
     "tensorflow": ("#7f7f7f", "v", "-"),
     "tensorflow_jit": ("#7f7f7f", "<", "--"),
@@ -50,8 +51,8 @@ _STYLE: dict[Any, Any] = {
 }
 _DPI = 160
 _ORDER = (
-    *("tfaot", "program", "litert", "onnxruntime", "openvino", "iree", "xla", "incumbent", "tensorflow"),
-    "tensorflow_jit",
+    *("tfaot", "program", "litert", "onnxruntime", "openvino", "openvino_default", "iree", "xla", "incumbent"),
+    *("tensorflow", "tensorflow_jit"),
 )
 
 

@@ -2,7 +2,9 @@
 
 The roofline model (Williams, Waterman, Patterson, CACM 52, 2009): a run takes at least as long as its arithmetic at the
 core's peak of multiply-adds, and at least as long as reading its weights and inputs and writing its outputs once, at
-the bandwidth for that many bytes. Tensors between layers are not counted: they may stay in the caches.
+the bandwidth for that many bytes. Tensors between layers are not counted: they may stay in the caches. The peak is that
+of the precision that the model asks for. Where reading takes longer than the arithmetic, the bound is no measure of
+code: a run may read a part of a table only, and caches may keep what a plain reading of as many bytes does not find.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from tfaot_pkg.analysis.program.work import Work
 from tfaot_pkg.ground.documents import utc_now
@@ -21,13 +24,16 @@ from tfaot_pkg.ground.signature import Signature
 from tfaot_pkg.ground.targets import TARGETS, runs_here
 from tfaot_pkg.verify.latency import processor
 
+Precision = Literal["float32", "float64", "bfloat16", "int8"]
+"""The types of factors, whose products a core computes at rates of their own."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of one core: floating-point operations per second, and bytes per second by the amount that is read."""
+    """Limits of one core: operations per second by precision, and bytes per second by the amount that is read."""
 
     target: str
-    flops: float
+    flops: Mapping[Precision, float]
     bandwidths: Mapping[int, float]
 
 
@@ -47,10 +53,17 @@ def sizes_read(work: Work, signature: Signature, batch_sizes: Sequence[int]) -> 
     return tuple(dict.fromkeys(bytes_moved(work, signature, size) for size in batch_sizes))
 
 
-def least_time(work: Work, signature: Signature, batch_size: int, limits: Limits) -> float:
-    """The least nanoseconds of a run."""
+def peak(shares: Mapping[Precision, float], limits: Limits) -> float:
+    """Operations per second of work of which each precision has its share."""
+    return 1.0 / sum(share / limits.flops[precision] for precision, share in shares.items())
+
+
+def least_times(
+    work: Work, shares: Mapping[Precision, float], signature: Signature, batch_size: int, limits: Limits
+) -> tuple[float, float]:
+    """The least nanoseconds of a run's arithmetic, and of reading and writing."""
     moved = bytes_moved(work, signature, batch_size)
-    return 1e9 * max(operations(work, batch_size) / limits.flops, moved / limits.bandwidths[moved])
+    return 1e9 * operations(work, batch_size) / peak(shares, limits), 1e9 * moved / limits.bandwidths[moved]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +72,8 @@ class Cell:
 
     `median`, `minimum` and `p95` are over all chunks of all rounds; `rounds` are the medians of each round. `failures`
     counts the values that differ from TensorFlow's by more than the spec's validation allows. A difference of None is
-    infinite: JSON has no infinity.
+    infinite: JSON has no infinity. `cold` is the median of calls after other work (templates/bench/serving.h), None for
+    engines that are called from Python.
     """
 
     batch_size: int
@@ -70,11 +84,12 @@ class Cell:
     max_absolute: float | None
     max_relative: float | None
     failures: int = 0
+    cold: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The last three fields of Cell."""
+    """The fields of Cell that compare answers."""
 
     max_absolute: float
     max_relative: float
@@ -85,11 +100,11 @@ class Difference:
 class Row:
     """One engine. `reason` says why it has no cells. Sizes are in bytes, memory in kB, times in nanoseconds.
 
-    `first_inference` is the time from before the engine is loaded to the end of the first run, in a new process;
-    `memory` the peak of a process that has run all batch sizes, `memory_empty` that of the same process, with the
-    inputs, before the engine is loaded. `call_overhead` is the time of a run of a model that does nothing, for engines
-    that are called through a layer of their own; it is part of all times, except if they are `without_overhead`.
-    `engine` says what computes the model in our own library, if it was built now.
+    `first_inference` is the time from before the engine is loaded to the end of the first run of the smallest batch, in
+    a new process; `memory` the peak of a process that has run the largest batch, `memory_empty` that of the same
+    process, with the inputs, before the engine is loaded. `call_overhead` is the time of a run of a model that does
+    nothing, for engines that are called through a layer of their own; it is part of all times, except if they are
+    `without_overhead`. `engine` says what computes the model in our own library, if it was built now.
     """
 
     name: str
@@ -121,20 +136,28 @@ OURS = "tfaot"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roof:
-    """The roofline at one target: nanoseconds by batch size."""
+    """The roofline at one target: nanoseconds by batch size. In those of `by_reading` reading is the limit.
+
+    `precision` names those of the model's products, and `gflops` is the peak of that mixture.
+    """
 
     target: str
     gflops: float
     read_gbytes: Mapping[int, float]
     nanoseconds: Mapping[int, float]
+    by_reading: tuple[int, ...] = ()
+    precision: str = "float32"
 
     @classmethod
-    def of(cls, limits: Limits, nanoseconds: Mapping[int, float]) -> Roof:
+    def of(cls, limits: Limits, shares: Mapping[Precision, float], least: Mapping[int, tuple[float, float]]) -> Roof:
+        """The roofline of times as by `least_times`, by batch size."""
         return cls(
             target=limits.target,
-            gflops=round(limits.flops / 1e9, 1),
+            gflops=round(peak(shares, limits) / 1e9, 1),
             read_gbytes={size: round(rate / 1e9, 1) for size, rate in limits.bandwidths.items()},
-            nanoseconds={size: round(time, 1) for size, time in nanoseconds.items()},
+            nanoseconds={size: round(max(times), 1) for size, times in least.items()},
+            by_reading=tuple(size for size, (arithmetic, reading) in least.items() if reading > arithmetic),
+            precision=", ".join(sorted(shares)),
         )
 
 
@@ -172,9 +195,14 @@ _MEASURABLE = 20
 
 
 def cell_of(
-    batch_size: int, rounds: Sequence[Sequence[float]], difference: Difference, *, overhead: float = 0.0
+    batch_size: int,
+    rounds: Sequence[Sequence[float]],
+    difference: Difference,
+    *,
+    cold: Sequence[float] = (),
+    overhead: float = 0.0,
 ) -> Cell:
-    """The cell of chunks' times by round, with `overhead` subtracted from each.
+    """The cell of chunks' times by round, with `overhead` subtracted from each, and of `cold` calls.
 
     The rest of a time is never less than a twentieth of the overhead: the overhead itself varies by as much from run to
     run, and a smaller rest cannot be distinguished from zero, which has no ratio and no place on a logarithmic axis.
@@ -192,6 +220,7 @@ def cell_of(
         max_absolute=_finite(difference.max_absolute),
         max_relative=_finite(difference.max_relative),
         failures=difference.failures,
+        cold=round(statistics.median(cold), 1) if cold else None,
     )
 
 

@@ -28,12 +28,13 @@ from tfaot_pkg.measure.bench.peers import Converter, Peer, compile_programs
 from tfaot_pkg.measure.bench.results import (
     Bench,
     Limits,
+    Precision,
     Roof,
     Row,
     cell_of,
     description,
     free_core,
-    least_time,
+    least_times,
     sizes_read,
 )
 from tfaot_pkg.measure.bench.serving import native_program
@@ -129,15 +130,16 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
                 frozen=frozen, python=toolchain.python, pipeline=pipeline,
             ),
             inputs=write_inputs(values, frozen.signature, rows, folder),
-            programs=compile_programs(plan.compiler, targets, folder), pipeline=pipeline,
+            programs=compile_programs(plan.compiler, targets, request.peers, folder), pipeline=pipeline,
             trees=_trees(plan, saved, frozen.signature, pool, pipeline),
         )  # fmt: skip
         contenders = list(field.contenders(request.peers))
         schedule = Schedule(batch_sizes=sizes, rounds=request.rounds, core=_core(request))
         answers = folder / "answers"
         answers.mkdir()
-        taken, rates = _measured(contenders, field, frozen, schedule, answers)
-        return _bench(plan, frozen, contenders, taken, rates, schedule, theirs, answers)
+        shares = shares_of(frozen)
+        taken, rates = _measured(contenders, field, frozen, tuple(shares), schedule, answers)
+        return _bench(plan, frozen, shares, contenders, taken, rates, schedule, theirs, answers)
 
 
 def _targets(spec: ModelSpec, request: Request, *, fixed: bool) -> tuple[str, ...]:
@@ -231,19 +233,27 @@ def _reference(
 
 
 def _measured(
-    contenders: Sequence[Contender], field: Field, frozen: FrozenModel, schedule: Schedule, folder: Path
+    contenders: Sequence[Contender],
+    field: Field,
+    frozen: FrozenModel,
+    precisions: Sequence[Precision],
+    schedule: Schedule,
+    folder: Path,
 ) -> tuple[dict[str, Taken], dict[str, Rates]]:
     engines = {each.row.name: each.program for each in contenders if each.program is not None}
     limits = {target: native_program(program) for target, program in field.programs.limits.items()}
     amounts = sizes_read(frozen.work, frozen.signature, schedule.batch_sizes)
     pipeline = field.pipeline
     with pipeline.progress.step("measure", total=len(engines) + schedule.rounds, unit="steps") as step:
-        return measure(engines, limits, amounts, schedule, answers=folder, logs=pipeline.folders.logs, step=step)
+        return measure(
+            engines, limits, amounts, precisions, schedule, answers=folder, logs=pipeline.folders.logs, step=step
+        )
 
 
 def _bench(
     plan: Plan,
     frozen: FrozenModel,
+    shares: Mapping[Precision, float],
     contenders: Sequence[Contender],
     taken: Mapping[str, Taken],
     rates: Mapping[str, Rates],
@@ -268,7 +278,8 @@ def _bench(
         # Engines with a C API are called through it, so their overhead is a part of what users pay.
         overhead = found.overhead if contender.row.without_overhead else 0.0
         cells = tuple(
-            cell_of(size, found.times[size], differences[size], overhead=overhead) for size in schedule.batch_sizes
+            cell_of(size, found.times[size], differences[size], cold=found.cold.get(size, ()), overhead=overhead)
+            for size in schedule.batch_sizes
         )
         return replace(
             contender.row, cells=cells, first_inference=found.first_inference, call_overhead=found.overhead,
@@ -285,20 +296,45 @@ def _bench(
         batch_sizes=schedule.batch_sizes,
         rounds=schedule.rounds,
         machine=description(schedule.core, plan.compiler.version),
-        roofline=tuple(_roof(target, found, frozen, schedule) for target, found in rates.items()),
+        roofline=tuple(_roof(target, found, frozen, shares, schedule) for target, found in rates.items()),
         engines=tuple(map(row, contenders)),
     )
 
 
-def _roof(target: str, rates: Rates, frozen: FrozenModel, schedule: Schedule) -> Roof:
+def _roof(
+    target: str, rates: Rates, frozen: FrozenModel, shares: Mapping[Precision, float], schedule: Schedule
+) -> Roof:
     """The roofline of a target from the medians of the rounds."""
     limits = Limits(
         target=target,
-        flops=2 * statistics.median(rates.multiply_adds),  # a multiply-add is two operations, as in `Work`
+        # A multiply-add is two operations, as in `Work`.
+        flops={precision: 2 * statistics.median(found) for precision, found in rates.multiply_adds.items()},
         bandwidths={amount: statistics.median(found) for amount, found in rates.reads.items()},
     )
-    times = {size: least_time(frozen.work, frozen.signature, size, limits) for size in schedule.batch_sizes}
-    return Roof.of(limits, times)
+    sizes = schedule.batch_sizes
+    least = {size: least_times(frozen.work, shares, frozen.signature, size, limits) for size in sizes}
+    return Roof.of(limits, shares, least)
+
+
+_PRECISIONS: Mapping[str, Precision] = {
+    "f64": "float64",
+    "bf16": "bfloat16",
+    **dict.fromkeys(("s8", "u8", "s32"), "int8"),
+}
+"""By element types of programs; quantized products are of int32 until a pass raises them."""
+
+
+def shares_of(frozen: FrozenModel) -> dict[Precision, float]:
+    """The share of each precision of a model's products; float32 for all if it is not known."""
+    try:
+        found = work(_program(frozen), 2).by_type
+    except (Unsupported, Unlike):
+        found = {}
+    total, shares = sum(found.values()), dict[Precision, float]()
+    for dtype, operations in found.items():
+        precision = _PRECISIONS.get(dtype, "float32")
+        shares[precision] = shares.get(precision, 0.0) + operations / (total or 1.0)
+    return shares if total else {"float32": 1.0}
 
 
 def work_of(frozen: FrozenModel) -> Work:

@@ -22,6 +22,8 @@ from tfaot_pkg.worker_program.messages.wire import built, encoded
 
 _Answer = TypeVar("_Answer")
 _TIMEOUT = 600.0
+COPIES = 8
+"""The number of copies of a model that cold calls use in turn, as in templates/bench/serving.h."""
 _LONGEST_ANSWER = 64 << 20  # bytes
 
 
@@ -30,7 +32,8 @@ class Program:
     """The start of an engine: `program` with `arguments`, in which `{}` is the number of the descriptor for answers.
 
     `python` is the interpreter of a program in Python, `readable` are the files that it reads. `greeting` is the
-    first line on its standard input ("" for none); `has_overhead` says whether it can measure the cost of a call.
+    first line on its standard input ("" for none); `has_overhead` says whether it can measure the cost of a call. All
+    but programs in Python measure cold calls.
     """
 
     program: Path
@@ -71,6 +74,10 @@ class Serving:
     def times(self, batch_size: int, *, shortest: int, duration: int) -> list[float]:
         """Nanoseconds of one run, by chunks of at least `shortest` nanoseconds, for `duration` nanoseconds."""
         return list(self._ask(f"time {batch_size} {shortest} {duration}", Times).times)
+
+    def cold_times(self, batch_size: int, count: int) -> list[float]:
+        """Nanoseconds of `count` runs, each by another copy of the model and after other work. For native programs."""
+        return list(self._ask(f"cold {batch_size} {count}", Times).times)
 
     def overhead(self, *, shortest: int, duration: int) -> list[float]:
         """As `times`, for a model that does nothing: the cost of a call. For engines in peers' environments."""
@@ -163,5 +170,9 @@ def python_program(python: Path, program: Path, options: Options, readable: Sequ
     )  # fmt: skip
 
 
-def native_program(program: Path, *arguments: str | Path, readable: Sequence[Path] = ()) -> Program:
-    return Program(program=program, arguments=("{}", *map(str, arguments)), readable=tuple(readable))
+def native_program(
+    program: Path, *arguments: str | Path, readable: Sequence[Path] = (), has_overhead: bool = False
+) -> Program:
+    return Program(
+        program=program, arguments=("{}", *map(str, arguments)), readable=tuple(readable), has_overhead=has_overhead
+    )

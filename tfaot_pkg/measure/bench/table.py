@@ -177,7 +177,10 @@ class Table:
 def latencies(bench: Bench) -> Table:
     """Microseconds of one run; then ours over the best peer's, over XLA's alone, and over the roofline."""
     sizes = bench.batch_sizes
-    roofs = [(f"roofline {roof.target}", *(micro(roof.nanoseconds[size]) for size in sizes)) for roof in bench.roofline]
+    roofs = [
+        (f"roofline {roof.target} {roof.precision}", *(micro(roof.nanoseconds[size]) for size in sizes))
+        for roof in bench.roofline
+    ]
     rows = [
         (row.title, *(micro(cell.median) if (cell := row.cell(size)) else "-" for size in sizes))
         for row in bench.engines
@@ -193,6 +196,20 @@ def latencies(bench: Bench) -> Table:
         if row.is_ours and row.cells
     ]
     return Table(head=("us per run, batch size", *map(str, sizes)), rows=(*roofs, *rows, *shares))
+
+
+def cold_calls(bench: Bench) -> Table | None:
+    """Microseconds of one call after other work; None if no engine was measured so, as in files of earlier versions."""
+    rows = [
+        (
+            row.title,
+            *(micro(cell.cold) if (cell := row.cell(size)) and cell.cold else "-" for size in bench.batch_sizes),
+        )
+        for row in bench.engines
+        if any(cell.cold for cell in row.cells)
+    ]
+    head = ("us per call after other work, batch size", *map(str, bench.batch_sizes))
+    return Table(head=head, rows=tuple(rows)) if rows else None
 
 
 def resources(bench: Bench) -> Table:
@@ -235,9 +252,11 @@ def ratio_to_peers(bench: Bench, batch_size: int) -> float:
 
 
 def share_of_roof(bench: Bench, row: Row, batch_size: int) -> float:
-    """The median over the roofline of the row's target."""
+    """The median over the roofline of the row's target; NaN where reading is the limit, which measures no code."""
     roof = bench.roof(row.target)
-    return _median(row, batch_size) / roof.nanoseconds[batch_size] if roof else math.nan
+    if roof is None or batch_size in roof.by_reading:
+        return math.nan
+    return _median(row, batch_size) / roof.nanoseconds[batch_size]
 
 
 def geometric_mean(values: Sequence[float]) -> float:

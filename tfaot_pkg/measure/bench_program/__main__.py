@@ -3,7 +3,7 @@
     python bench_program ANSWERS < requests
 
 It needs the standard library, NumPy and the engine. The first line on standard input is `messages.Options`. The
-requests after it, one a line, are those of templates/bench/library.cc, and `overhead S D`: as `time`, for the identity.
+requests after it, one a line, are those of templates/bench/serving.h.
 All that an engine prints is in the log.
 """
 

@@ -1,7 +1,7 @@
 """The messages between the host (bench/) and the programs in peers' environments: frozen types that both sides share.
 
 Each message is one line of JSON. Programs trust what they read, because the host made it; the host checks every answer.
-Engines in C++ (templates/bench/library.cc) give the same answers. Standard library only.
+Engines in C++ (templates/bench/serving.h) give the same answers. Standard library only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The first line for an engine; the lines after it are words, as in templates/bench/library.cc.
+    """The first line for an engine; the lines after it are words, as in templates/bench/serving.h.
 
     `models` are files by batch size, `identity` is the file of a model that gives one float back, "" for decision
     trees. `calls` is the shared library of templates/bench/calls.cc. If it is `turning`, each timed run gets the next
@@ -70,7 +70,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Peak resident memory in kB: with the inputs but before the engine was loaded, and after all batch sizes."""
+    """Peak resident memory in kB: with the inputs but before the engine was loaded, and now."""
 
     empty: int
     peak: int

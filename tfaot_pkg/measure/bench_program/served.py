@@ -19,8 +19,6 @@ _ENGINES = {
     "tensorflow_jit": ("engines_in_python", "JitTensorFlow"),
     "litert": ("engines_in_python", "LiteRt"),
     "iree": ("engines_in_python", "Iree"),
-    "onnxruntime": ("engines_in_c", "OnnxRuntime"),
-    "openvino": ("engines_in_c", "OpenVino"),
     "library": ("engines_of_trees", "Library"),
     "tl2cgen": ("engines_of_trees", "Tl2cgen"),
 }
@@ -91,14 +89,13 @@ def peak_memory() -> int:
 
 @dataclass(frozen=True)
 class CCall:
-    """A C function and its arguments, all of them words; it returns zero for success.
+    """A C function and its arguments, all of them words; it returns the int zero for success.
 
-    `wide`: the result is a pointer, else an int. `keep` holds what the arguments point to.
+    `keep` holds what the arguments point to.
     """
 
     function: int
     arguments: tuple
-    wide: bool = False
     keep: object = None
 
 
@@ -154,7 +151,7 @@ class Chunks:
         to, rows = (turning.to, turning.rows) if turning else (None, None)
         words = (ctypes.c_void_p * max(1, len(call.arguments)))(*call.arguments)
         count = self._calls(
-            ctypes.c_void_p(call.function), ctypes.c_size_t(len(call.arguments)), words, int(call.wide),
+            ctypes.c_void_p(call.function), ctypes.c_size_t(len(call.arguments)), words,
             ctypes.c_int64(shortest), ctypes.c_int64(duration), ctypes.byref(runs), self._times, ctypes.c_size_t(_ROOM),
             *(ctypes.c_void_p(None if each is None else each.ctypes.data) for each in (to, rows)),
             *(ctypes.c_size_t(0 if each is None else each.nbytes) for each in (to, rows)),
