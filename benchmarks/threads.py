@@ -32,7 +32,7 @@ from tfaot_pkg.ground.process import run  # noqa: E402
 from tfaot_pkg.native.library import loop_flags  # noqa: E402
 
 FUNCTION = "tfaot_program"
-_NATIVE = ("library.cc", "runtime.cc", "state.cc")
+_NATIVE = ("library.cc", "runtime.cc", "state.cc", "thread_pool.cc")
 
 
 @dataclass

@@ -996,6 +996,7 @@ const tfaot_model_table* model_table() {
       TFAOT_ABI_VERSION, sizeof(tfaot_model_table), &model_data.info, &create, &destroy, &run, &message, &target, &memory,
       &select,           &code_target, &scratch_bytes, &compute, &kept_bytes, &release, &compute_sized, &run_sized,
       &state_bytes,      &save_state, &restore_state, &team_scratch_bytes, &compute_with_team,
+      &serve_thread_pool, &stop_thread_pool, &run_on_thread_pool,
   };
   return &table;
 }

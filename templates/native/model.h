@@ -59,6 +59,11 @@ tfaot_status compute_with_team(const tfaot_code* code, std::int64_t batch_size, 
 std::size_t kept_bytes();
 void release();
 
+// Threads that wait for the tasks of teams (thread_pool.cc), for the table.
+void serve_thread_pool(tfaot_thread_pool* pool);
+void stop_thread_pool(tfaot_thread_pool* pool);
+void run_on_thread_pool(void* pool, std::size_t count, void (*task)(void* argument), void* argument);
+
 // The state as bytes (state.cc), for the table.
 std::size_t state_bytes();
 tfaot_status save_state(const void* const* state, void* bytes, std::size_t size, char* message, std::size_t message_size);

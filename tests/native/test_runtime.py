@@ -87,7 +87,7 @@ def test_the_runtime_for_aarch64_needs_what_libraries_may_need(
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("source", ["cpu.cc", "library.cc", "runtime.cc", "state.cc"])
+@pytest.mark.parametrize("source", ["cpu.cc", "library.cc", "runtime.cc", "state.cc", "thread_pool.cc"])
 def test_no_compiler_warns_of_the_librarys_own_code(
     require_program: Callable[[str], str], compiler: str, source: str
 ) -> None:

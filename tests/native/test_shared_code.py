@@ -25,9 +25,12 @@ FLAGS = (
     f"-I{HERE.parent / 'package' / 'cpp'}",
     "-D__dso_handle=library_handle",  # programs have one of their own
 )
-SOURCES = (HERE / "cpp" / "code.cpp", NATIVE / "library.cc", NATIVE / "runtime.cc", NATIVE / "state.cc")
+SOURCES = (
+    HERE / "cpp" / "code.cpp",
+    *(NATIVE / f"{name}.cc" for name in ("library", "runtime", "state", "thread_pool")),
+)
 CASES = ("sizes", "wrong", "threads", "during", "instances")
-TEAMS = ("teams", "division", "wrong_teams", "nested_teams", "arithmetic")
+TEAMS = ("teams", "division", "wrong_teams", "nested_teams", "arithmetic", "thread_pools")
 COUNTED = ("-DCOUNT_ALLOCATIONS",)
 
 pytestmark = pytest.mark.slow

@@ -64,7 +64,7 @@ from tfaot_pkg.worker_program.messages.graph import Feed, Fetch
 
 STAGE = "native"
 _KILL_INTERVAL = 0.02  # seconds
-_COMMON_STEPS = 11  # seven sources, the whole, archive, entry, shared
+_COMMON_STEPS = 12  # eight sources, the whole, archive, entry, shared
 _NOTHING = "nothing"
 _ALLOCATION = {"malloc": "tfaot_allocate", "free": "tfaot_release"}  # the C library's, and ours (runtime.cc)
 
@@ -261,7 +261,8 @@ class LibraryBuild:
             units += [self._nothing] if self.spec.package.objects else []
         together([*units, *common])
         # The order of the objects is part of the libraries' bytes.
-        return [self.work / f"{name}.o" for name in ("cpu", "library", "runtime", "state", "model", "units", "weights")]
+        same = [Path(name).stem for name in SOURCES]
+        return [self.work / f"{name}.o" for name in (*same, "model", "units", "weights")]
 
     def _link_libraries(self, objects: Sequence[Path], *, weights: Path | None) -> None:
         """The static and the shared library of `objects`, and the list of members of the compiler's own library."""

@@ -17,7 +17,7 @@ from tfaot_pkg.spec.types import ModelSpec
 _OF_C = ("complex.h", "math.h", "sys/param.h", "termios.h")
 
 STAGE = "common"
-SOURCES = ("cpu.cc", "library.cc", "runtime.cc", "state.cc")
+SOURCES = ("cpu.cc", "library.cc", "runtime.cc", "state.cc", "thread_pool.cc")
 WARNINGS = ("-Wall", "-Wextra")
 """Without -Werror: another compiler's warning must not fail a user's build. The tests compile these sources with it."""
 

@@ -15,7 +15,9 @@ from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.native.compiled.program import FUNCTION, ProgramCode
 from tfaot_pkg.native.model_source import ModelSource, with_state
 
-_COPIED = ("cpu.cc", "float_control.h", "library.cc", "model.h", "runtime.h", "state.cc", "unit.h")
+_COPIED = (
+    "cpu.cc", "float_control.h", "library.cc", "model.h", "runtime.h", "state.cc", "thread_pool.cc", "unit.h",
+)  # fmt: skip
 """Files of templates/native that all libraries contain."""
 _OWN = ("runtime.cc", "weights.cc")
 """Files of templates/source that replace those of templates/native."""

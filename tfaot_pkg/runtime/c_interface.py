@@ -100,6 +100,14 @@ class CInfo(ctypes.Structure):
     )
 
 
+class CTeam(ctypes.Structure):
+    _fields_ = (("context", ctypes.c_void_p), ("size", ctypes.c_size_t), ("run", ctypes.c_void_p))
+
+
+class CThreadPool(ctypes.Structure):
+    _fields_ = (("reserved", ctypes.c_uint64 * 32),)
+
+
 _Pointers = ctypes.POINTER(ctypes.c_void_p)
 _Message = (ctypes.c_char_p, ctypes.c_size_t)
 
@@ -134,7 +142,26 @@ class CModel(ctypes.Structure):
             ctypes.c_int32, _Pointers, ctypes.c_void_p, ctypes.c_size_t, *_Message)),
         ("restore_state", ctypes.CFUNCTYPE(
             ctypes.c_int32, ctypes.c_char_p, ctypes.c_size_t, _Pointers, *_Message)),
+        ("team_scratch_bytes", ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int64, ctypes.c_size_t)),
+        ("compute_with_team", ctypes.CFUNCTYPE(
+            ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.POINTER(ctypes.c_size_t), _Pointers, _Pointers,
+            ctypes.POINTER(CTeam), ctypes.c_void_p, ctypes.c_size_t, *_Message)),
+        ("serve_thread_pool", ctypes.CFUNCTYPE(None, ctypes.POINTER(CThreadPool))),
+        ("stop_thread_pool", ctypes.CFUNCTYPE(None, ctypes.POINTER(CThreadPool))),
+        ("run_on_thread_pool", ctypes.CFUNCTYPE(
+            None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p)),
     )  # fmt: skip
+
+
+class LentTeam(Protocol):
+    """Threads that compute a call together (runtime/team.py)."""
+
+    @property
+    def size(self) -> int: ...
+
+    def lent(self) -> Any:
+        """The address of a CTeam."""
+        ...
 
 
 class Caller(Protocol):
@@ -160,10 +187,13 @@ class Caller(Protocol):
 
 
 class SharedCode:
-    """Code that any number of threads may call at a time. Without scratch memory, the library keeps some for each."""
+    """Code that any number of threads may call at a time. Without scratch memory, the library keeps some for each.
 
-    def __init__(self, path: Path, table: Any, target: str | None) -> None:
-        self._table = table
+    The threads of `team` compute calls together.
+    """
+
+    def __init__(self, path: Path, table: Any, target: str | None, team: LentTeam | None) -> None:
+        self._table, self._team = table, team
         self._name = table.info.contents.name.decode()
         self._code = _made(path, table.select, target)
 
@@ -176,7 +206,10 @@ class SharedCode:
         return int(self._table.kept_bytes())
 
     def scratch_bytes(self, batch_size: int) -> int:
-        size = int(self._table.scratch_bytes(self._code, batch_size))
+        if self._team is None:
+            size = int(self._table.scratch_bytes(self._code, batch_size))
+        else:
+            size = int(self._table.team_scratch_bytes(self._code, batch_size, self._team.size))
         if size == 0:
             raise RunError(f"model {self._name}: there is no batch of {batch_size} rows")
         return size + _SCRATCH_ALIGNMENT - 1  # arrays may begin anywhere: the aligned part begins up to 63 bytes later
@@ -186,11 +219,15 @@ class SharedCode:
     ) -> None:
         address, size = (None, 0) if scratch is None else self._aligned(batch_size, scratch)
         message = ctypes.create_string_buffer(_MESSAGE_SIZE)
-        call = (_addresses(inputs), _addresses(outputs), address, size, message, _MESSAGE_SIZE)
-        if sizes:
-            status = self._table.compute_sized(self._code, batch_size, (ctypes.c_size_t * len(sizes))(*sizes), *call)
+        arrays, memory = (_addresses(inputs), _addresses(outputs)), (address, size, message, _MESSAGE_SIZE)
+        at = (ctypes.c_size_t * len(sizes))(*sizes) if sizes else None
+        if self._team is not None:
+            team = self._team.lent()
+            status = self._table.compute_with_team(self._code, batch_size, at, *arrays, team, *memory)
+        elif at is not None:
+            status = self._table.compute_sized(self._code, batch_size, at, *arrays, *memory)
         else:
-            status = self._table.compute(self._code, batch_size, *call)
+            status = self._table.compute(self._code, batch_size, *arrays, *memory)
         if status != 0:
             raise RunError(message.value.decode(errors="replace"))
 
@@ -278,11 +315,11 @@ def restore_state(table: Any, content: bytes, tensors: list[Array]) -> None:
         raise RunError(message.value.decode(errors="replace"))
 
 
-def caller_of(path: Path, table: Any, target: str | None) -> Caller:
+def caller_of(path: Path, table: Any, target: str | None, team: LentTeam | None) -> Caller:
     """The code of `target` (default: the best for this CPU); an instance of libraries without code for all threads."""
     # Older libraries have shorter tables, which end before `compute`.
     has_code = table.struct_size >= CModel.compute.offset + CModel.compute.size
-    return SharedCode(path, table, target) if has_code else Instance(path, table, target)
+    return SharedCode(path, table, target, team) if has_code else Instance(path, table, target)
 
 
 def table_of(path: Path) -> Any:

@@ -25,6 +25,7 @@ from tfaot_pkg.native.batching.planner import Planner
 from tfaot_pkg.package.name import package_meant_by, spellings
 from tfaot_pkg.runtime.c_interface import CInfo, caller_of, table_of, tables_of_signatures
 from tfaot_pkg.runtime.state import State
+from tfaot_pkg.runtime.team import Team, team_of
 from tfaot_pkg.spec.rules import PACKAGE_PREFIX
 from tfaot_pkg.worker_program.messages.elements import held, held_type, numbers
 from tfaot_pkg.worker_program.messages.formulas import Formula
@@ -51,11 +52,13 @@ class Model:
 
     Any number of threads may call one model at the same time: its weights exist once, and the library keeps scratch
     memory for each thread (unless `run` gets some). In older libraries without code for all threads, one thread runs at
-    a time. A model can be pickled: the path of its library, its uid, `target`, and the name of the signature if there
-    are several.
+    a time. With `threads` of more than 1, that many threads share each call that is large enough: rows, or large layers
+    of few rows, with the same bits. If several threads call such a model, they take turns with the additional threads.
+    A model can be pickled: the path of its library, its uid, `target`, `threads`, and the name of the signature if
+    there are several.
     """
 
-    def __init__(self, path: Path, target: str | None, part: str = "") -> None:
+    def __init__(self, path: Path, target: str | None, part: str = "", threads: int | Team = 1) -> None:
         self.path = path
         self._wanted_target, self._part = target, part
         self._lock = threading.Lock()  # of the planner
@@ -89,23 +92,33 @@ class Model:
         True for older libraries without this information.
         """
         self._table = table
-        self._caller = caller_of(path, table, target)
+        self._wanted_threads: int = threads.size if isinstance(threads, Team) else threads
+        self._team = threads if isinstance(threads, Team) else team_of(table, threads)
+        self._caller = caller_of(path, table, target, self._team)
         # Without costs, one fixed unit per run and one per row: large batches are then preferred.
         self._planner = Planner(self.batch_costs.get(self.target) or {size: 1.0 + size for size in self.batch_sizes})
 
-    def __reduce__(self) -> tuple[Callable[..., Model], tuple[Path, str, str | None, str]]:
+    def __reduce__(self) -> tuple[Callable[..., Model], tuple[Path, str, str | None, str, int]]:
         # With the uid: an upgrade may have put another model at this path.
-        return _unpickled, (self.path, self.uid, self._wanted_target, self._part)
+        return _unpickled, (self.path, self.uid, self._wanted_target, self._part, self._wanted_threads)
 
     @cached_property
     def signatures(self) -> Mapping[str, Model]:
         """The signatures of a package that has several, each as a model; they share the library and its weights."""
-        return {part: Model(self.path, self._wanted_target, part) for part in tables_of_signatures(self._table)}
+        threads = self._team or self._wanted_threads
+        return {
+            part: Model(self.path, self._wanted_target, part, threads) for part in tables_of_signatures(self._table)
+        }
 
     @property
     def target(self) -> str:
         """The target whose code runs."""
         return self._caller.target
+
+    @property
+    def threads(self) -> int:
+        """The most threads that share a call; 1 if the library is too old to share them."""
+        return 1 if self._team is None else self._team.size
 
     @property
     def memory(self) -> int:
@@ -237,25 +250,27 @@ class Model:
         return {t.name: _presented(outputs[t.name], t) for t in at.outputs}
 
 
-def load(model: str | Path, *, prefix: str | Path | None = None, target: str | None = None) -> Model:
-    """Load a model, running the code of `target` (default: the best for this CPU).
+def load(model: str | Path, *, prefix: str | Path | None = None, target: str | None = None, threads: int = 1) -> Model:
+    """Load a model, running the code of `target` (default: the best for this CPU) on `threads` threads.
 
     `model` is the name of an installed package ("digits" or "tfaot-model-digits"), the path of a shared model library,
     or the path of a prefix that contains exactly one. A name is searched in `prefix`, otherwise in the prefixes that
     TFAOT_PREFIX and CMAKE_PREFIX_PATH list (separated by colons) and in that of the Python environment; if it is not
     installed there, a file or folder of this name is loaded. To prefer these to a package, write "./digits".
-    Raises RunError: not found, not a model's library, a CPU below the lowest target.
+    `threads` is from 1 to 256; each call uses the calling thread and `threads - 1` others, which start at the first
+    call and wait for the next one. Raises RunError: not found, not a model's library, a CPU below the lowest target,
+    no number of threads.
     """
     # Names first, so that a folder of the same name in the current folder does not hide a package.
     if isinstance(model, str) and _package_meant(model):
-        return Model(_named(model, prefix), target)
+        return Model(_named(model, prefix), target, threads=threads)
     if prefix is not None:
         raise RunError(f"{model} is not a package's name", hint="prefix= is for names; load a file without it")
-    return Model(_library_at(Path(model)), target)
+    return Model(_library_at(Path(model)), target, threads=threads)
 
 
-def _unpickled(path: Path, uid: str, target: str | None, part: str = "") -> Model:
-    model = Model(_library_at(path), target)
+def _unpickled(path: Path, uid: str, target: str | None, part: str = "", threads: int = 1) -> Model:
+    model = Model(_library_at(path), target, threads=threads)
     if model.uid != uid:
         raise RunError(
             f"{path} is {model.name} {model.version} (uid {model.uid}) now, not the model that was pickled (uid {uid})",

@@ -6,6 +6,7 @@
 #endif
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -394,6 +395,55 @@ void division() {
   model.release();
 }
 
+// Threads that serve a pool, which calls from several threads share.
+void thread_pools() {
+  for (const std::size_t serving : {0u, 1u, 3u}) {
+    tfaot_thread_pool pool = {};
+    const tfaot_team team = {&pool, serving + 1, model.run_on_thread_pool};
+    std::vector<std::thread> servers;
+    for (std::size_t i = 0; i < serving; ++i) servers.emplace_back(model.serve_thread_pool, &pool);
+    std::atomic<std::size_t> others{0};
+    if (serving != 0) {
+      // Until another thread has taken part; the pause lets threads sleep.
+      struct Seen {
+        std::thread::id caller;
+        std::atomic<std::size_t>* others;
+      } seen{std::this_thread::get_id(), &others};
+      while (others == 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        model.run_on_thread_pool(
+            &pool, serving + 1,
+            [](void* argument) {
+              const auto& known = *static_cast<Seen*>(argument);
+              if (std::this_thread::get_id() != known.caller) ++*known.others;
+              std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            },
+            &seen);
+      }
+    }
+    std::vector<std::thread> callers;
+    for (int caller = 0; caller < 3; ++caller) {
+      callers.emplace_back([&] {
+        for (const char* target : {"x86-64", "x86-64-v2", "x86-64-v3"}) {
+          for (const std::int64_t rows : {1, 4, 31, 4000}) {
+            if (std::strcmp(target, "x86-64-v2") == 0 && rows > 4) continue;
+            for (int i = 0; i < 20; ++i) {
+              Batch batch(rows, 1);
+              expect(batch.run(code_of(target), &team, nullptr, 0) == TFAOT_OK && batch.right(), "by a pool");
+            }
+          }
+        }
+      });
+    }
+    for (std::thread& caller : callers) caller.join();
+    model.stop_thread_pool(&pool);
+    for (std::thread& server : servers) server.join();
+    Batch batch(31, 0);
+    expect(batch.run(code_of("x86-64"), &team, nullptr, 0) == TFAOT_OK && batch.right(), "a pool that was stopped");
+    model.serve_thread_pool(&pool);  // returns at once
+  }
+}
+
 void wrong_teams() {
   char message[TFAOT_MESSAGE_SIZE] = "";
   const tfaot_code* code = code_of("x86-64");
@@ -513,6 +563,7 @@ int main(int, char** argv) {
   } cases[] = {
       {"sizes", sizes}, {"wrong", wrong}, {"threads", threads}, {"during", during}, {"instances", instances},
       {"teams", teams}, {"division", division}, {"wrong_teams", wrong_teams}, {"nested_teams", nested_teams},
+      {"thread_pools", thread_pools},
 #if defined(__x86_64__)
       {"arithmetic", arithmetic},
 #endif

@@ -43,8 +43,8 @@ _MATH = frozenset(
 _MATH_OF_ALL_TYPES = frozenset(f"{name}{suffix}" for name in _MATH for suffix in ("", "f"))
 
 _THREADS = frozenset(
-    "pthread_mutex_lock pthread_mutex_unlock sched_yield __tls_get_addr __cxa_thread_atexit_impl __cxa_finalize"
-    " abort".split()
+    "pthread_mutex_lock pthread_mutex_unlock pthread_cond_broadcast pthread_cond_wait sched_yield __tls_get_addr"
+    " __cxa_thread_atexit_impl __cxa_finalize abort".split()
 )
 _START_FILES = frozenset("_ITM_deregisterTMCloneTable _ITM_registerTMCloneTable __gmon_start__".split())
 """What the compiler's start files ask for if it is there."""

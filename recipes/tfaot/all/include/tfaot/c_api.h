@@ -39,7 +39,8 @@
  * Threads: the table, the code and the model's weights are constant and shared: any number of threads may call `compute`
  *     at a time. Use one instance per thread: a run while another one is in progress fails with TFAOT_BUSY.
  * Teams: one call computes on one thread, unless it gets a team of threads of the caller's (tfaot_team): then they share the
- *     work, and the answers have the same bits. The library starts no threads.
+ *     work, and the answers have the same bits. The library starts no threads. Programs without a scheduler of their own
+ *     can start some and let them wait in a tfaot_thread_pool.
  * Batch sizes: if `any_batch_size` of tfaot_info is 1, calls take every number of rows from 1 on. If it is 0, they take
  *     `batch_sizes` only.
  * State: a model with variables is a function: it takes their values as inputs and returns the next values as outputs.
@@ -157,6 +158,12 @@ typedef struct tfaot_team {
    * calls `run` once for each part of the model that is divided, always on the thread that called the model. */
   void (*run)(void* context, size_t count, void (*task)(void* argument), void* argument);
 } tfaot_team;
+
+/** Threads of the caller's that wait for work, and need nothing else that runs tasks. Zeros at first; it stays where it is while
+ * threads serve it, and has nothing to free. */
+typedef struct tfaot_thread_pool {
+  uint64_t reserved[32]; /**< of the library */
+} tfaot_thread_pool;
 
 struct tfaot_model_table;
 
@@ -325,6 +332,17 @@ typedef struct tfaot_model_table {
   tfaot_status (*compute_with_team)(const tfaot_code* code, int64_t batch_size, const size_t* sizes,
                                     const void* const* inputs, void* const* outputs, const tfaot_team* team, void* scratch,
                                     size_t scratch_size, char* message, size_t message_size);
+
+  /** The calling thread takes part in calls whose team has `run_on_thread_pool` with this pool, and returns after
+   * `stop_thread_pool`. Between tasks it spins some 100 microseconds before it sleeps. Older libraries end before this field. */
+  void (*serve_thread_pool)(tfaot_thread_pool* pool);
+
+  /** All threads return from `serve_thread_pool`, once they have ended their tasks, those that call it later at once. */
+  void (*stop_thread_pool)(tfaot_thread_pool* pool);
+
+  /** `run` of a team whose `context` is a tfaot_thread_pool. The thread that calls the model takes part: N threads are N - 1 that
+   * serve the pool, and the team's size is N. A pool serves one call at a time, others compute on their own threads. */
+  void (*run_on_thread_pool)(void* pool, size_t count, void (*task)(void* argument), void* argument);
 } tfaot_model_table;
 
 #ifdef __cplusplus
