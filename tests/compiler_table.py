@@ -35,6 +35,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not _RESULTS:
+        return
     columns = [f"{test} {standard}" for test in ("public", "generated") for standard in _STANDARDS.values()]
     columns = [each for each in (*columns, *_TESTS.values()) if any(each in row for row in _RESULTS.values())]
     write = terminalreporter.write_line

@@ -58,10 +58,13 @@ wheel() {
   fi
   cat >"$root/bin/$2" <<END
 #!/usr/bin/env bash
-zig=$folder/ziglang
-exec "\$zig/zig" clang --driver-mode=g++ --target=$(uname -m)-linux-gnu -resource-dir "\$zig/lib" "\$@"
+folder=$folder
+options=(--target=$(uname -m)-linux-gnu -resource-dir "\$folder/ziglang/lib" -Qunused-arguments --ld-path="\$folder/ld.lld")
+exec "\$folder/ziglang/zig" clang --driver-mode=g++ "\${options[@]}" "\$@"
 END
-  chmod +x "$root/bin/$2"
+  # By this name, Clang gives it no plugin for optimization when linking.
+  printf '#!/bin/sh\nexec "%s/ziglang/zig" ld.lld "$@"\n' "$folder" >"$folder/ld.lld"
+  chmod +x "$root/bin/$2" "$folder/ld.lld"
 }
 
 # LLVM: the plugin of linkers. musl: another C library, for tools/make_macros.py.
