@@ -135,6 +135,38 @@ def test_a_page_shows_the_model_card_and_what_is_proven(tmp_path: Path) -> None:
     assert "spdx.org" not in page(tmp_path / "site", "other")
 
 
+def test_a_page_states_the_price_of_reduced_precision(tmp_path: Path) -> None:
+    registry = FolderRegistry.create(tmp_path / "registry")
+    errors = {
+        "output": "digit",
+        "elements": 40,
+        "mean": 1e-3,
+        "quantiles": {"0.999": 0.02, HOSTILE: "x"},
+        "argmax": 0.99,
+    }
+    rows = [{**errors, "target": "x86-64-v2", "largest": 0.03}, {**errors, "target": "x86-64-v3", "largest": 0.04}]
+    report = {**validation_document(), "precision": "bfloat16", "accuracy": rows}
+    publish(registry, entry_of("tagger"), info={"precision": {"compute": "bfloat16"}}, validation=report)
+    wrong = {
+        **validation_document(),
+        "precision": HOSTILE,
+        "accuracy": [{"output": HOSTILE, "largest": "1", "mean": 2}, 7],
+    }
+    publish(registry, entry_of("other"), info={"precision": HOSTILE}, validation=wrong)
+    publish(
+        registry, entry_of("third"), info={"precision": {"compute": 7}}, validation={**wrong, "precision": ["bfloat16"]}
+    )
+    render(registry, tmp_path / "site")
+    text = page(tmp_path / "site", "tagger")
+    assert "reduced precision: bfloat16" in text and "layers multiply numbers of 8 significant bits" in text
+    found = re.search(r'aria-label="Errors".*?<tbody>(.*?)</tbody>', text, re.DOTALL)
+    assert found and re.sub("<[^>]*>", " ", found[1]).split() == ["digit", "0.04", "0.001", "0.999:", "0.02", "99", "%"]
+    assert "allowed: relative" not in text
+    for name in ("other", "third"):
+        text = page(tmp_path / "site", name)
+        assert "reduced precision" not in text and 'aria-label="Errors"' not in text and "allowed: relative" in text
+
+
 def test_several_signatures_are_shown_by_name_and_programs_call_the_first(tmp_path: Path) -> None:
     x, z = (Tensor(name=name, dtype=DType.FLOAT32, shape=(None, 2)) for name in ("encode/x", "encode/z"))
     gain = Tensor(name="decode/z", dtype=DType.FLOAT32, shape=(None, 1))

@@ -231,6 +231,18 @@ def images_2d():
 
 
 @network
+def image_classes():
+    """A convolution, a pool and two dense layers, as most classifiers of images have, with an input of typical size."""
+    graph = Graph(("image", FLOAT, ["N", 8, 10, 10]), opset=13)
+    value = graph.add("Conv", "image", graph.weight(24, 8, 3, 3, scale=0.12), graph.weight(24), pads=[1, 1, 1, 1])
+    value = graph.add("MaxPool", graph.add("Relu", value), kernel_shape=[2, 2], strides=[2, 2])
+    value = graph.add("Flatten", value)
+    value = graph.add("Gemm", value, graph.weight(600, 70, scale=0.05), graph.weight(70))
+    value = graph.add("Gemm", graph.add("Tanh", value), graph.weight(70, 10), graph.weight(10))
+    return graph.model(logits=(value, FLOAT, ["N", 10]))
+
+
+@network
 def edge_convolution():
     """The nearest neighbours of each of a number of particles that varies, and features of the pairs."""
     graph = Graph(("points", FLOAT, ["batch", "n", 2]), ("features", FLOAT, ["batch", "n", 6]), opset=13)

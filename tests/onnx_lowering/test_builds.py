@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from tests.commands import run_command
 from tests.homes import home_with_frontend
 from tests.onnx_lowering.graphs import arrays_of
+from tfaot_pkg.errors import SpecError, ValidationError
 from tfaot_pkg.ground.process import run as process_run
 from tfaot_pkg.runtime.loader import load
 
@@ -56,6 +58,44 @@ def test_a_package_needs_no_tensorflow_and_gives_onnx_runtimes_answers(
         )
         for key, wanted in theirs.items():
             assert np.allclose(ours[key], wanted, 1e-5, 1e-5), key
+
+
+_REDUCED = """\
+model: {name: image_classes, version: 1.0.0, onnx: image_classes.onnx, shapes: {image: [batch, 8, 10, 10]}}
+compilation: {batch_sizes: [1, 4], targets: [x86-64-v2, x86-64-v3], precision: {compute: bfloat16}}
+"""
+
+
+def test_a_package_of_bfloat16_states_its_price(tool: Tool, networks: Path, tmp_path: Path) -> None:
+    (tmp_path / "image_classes.onnx").write_bytes((networks / "files" / "image_classes.onnx").read_bytes())
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(_REDUCED)
+    assert "bfloat16 changes the model's answers, so the spec must say by how much" in tool(
+        "check", spec, code=SpecError.exit_code
+    )
+    spec.write_text(f"{_REDUCED}validation: {{accuracy: {{logit: {{largest: 1}}}}}}\n")
+    said = tool("build", spec, "-o", "prefix", code=SpecError.exit_code)
+    assert "the model has no output 'logit'" in said and "the output 'logits' has no bars" in said
+    spec.write_text(f"{_REDUCED}validation: {{accuracy: {{all: {{mean: 0.1, largest: 1e-4}}}}}}\n")
+    said = tool("build", spec, "-o", "prefix", code=ValidationError.exit_code)
+    assert "output 'logits', x86-64-v3: the largest error is 0.0" in said and "and the bar 0.0001" in said
+    assert not (tmp_path / "prefix").exists()
+    spec.write_text(f"{_REDUCED}validation: {{accuracy: {{all: {{largest: 0.1, quantile: {{0.95: 0.05}}}}}}}}\n")
+    built = json.loads(tool("publish", spec, "--registry", "models", "--json"))
+    assert built["engine"]["precision"] == {"compute": "bfloat16", "layers": 3}
+    assert built["engine"]["reproducible"] == "cpus"
+    said = tool("show", "image_classes", "--registry", "models")
+    assert "precision:   bfloat16: layers multiply numbers of 8 significant bits" in said
+    assert "errors:      logits: largest 0.0" in said and ", 0.95 quantile 0.0" in said and "argmax equal for" in said
+    shown = json.loads(tool("show", "image_classes", "--registry", "models", "--json"))
+    (price,) = shown["accuracy"]
+    assert shown["precision"] == "bfloat16" and 1e-4 < price["mean"] < price["largest"] < 0.1
+    tool("install", "image_classes", "--registry", "models", "--prefix", "prefix")
+    assert "bfloat16_dense" in tool("inspect", spec, "--what", "program")
+    model = load(tmp_path / "prefix")
+    inputs, theirs = arrays_of(networks / "image_classes" / "5.npz")
+    errors = np.abs(model(**inputs)["logits"] - theirs["logits"])
+    assert 1e-4 < errors.max() < 0.1
 
 
 _CALLS = r"""

@@ -11,8 +11,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
-from tfaot_pkg.catalogue.reading import listed
-from tfaot_pkg.ground import reproducible
+from tfaot_pkg.catalogue.reading import listed, mapped
+from tfaot_pkg.ground import reduced, reproducible
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.spec.rules import LONGEST_CARD, homepage_fault
 
@@ -78,6 +78,9 @@ def badges_of(entry: RegistryEntry, info: Mapping[str, Any], *, is_signed: bool)
         found.append(Badge(text="rows depend on one another", why="Only compiled batch sizes run.", is_good=False))
     if bits := _bits(info):
         found.append(bits)
+    if precision := reduced.told_by(mapped(info.get("precision")) and {"precision": info["precision"].get("compute")}):
+        why = f"{precision.partition(': ')[2].capitalize()}. The errors are under Validation."
+        found.append(Badge(text=f"reduced precision: {precision.partition(':')[0]}", why=why, is_good=False))
     if names := [name for name in listed(info.get("custom_operations")) if isinstance(name, str)]:
         why = f"C++ of the author computes {', '.join(names)[:200]}: its text is checked, and its answers are compared "
         found.append(

@@ -14,6 +14,7 @@ from tfaot_pkg.catalogue.plot import latency_plot
 from tfaot_pkg.catalogue.reading import DocumentReader, listed, mapped, measurements_of, text_of
 from tfaot_pkg.catalogue.record import framework_of, keywords_of, shown_entry
 from tfaot_pkg.catalogue.snippets import UNKNOWN_ADDRESS, Registry, called_of, snippets
+from tfaot_pkg.ground import reduced
 from tfaot_pkg.ground.documents import is_number
 from tfaot_pkg.ground.wording import AUTHORED
 from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry
@@ -149,6 +150,8 @@ def _validation(document: Mapping[str, Any]) -> dict[str, object] | None:
         "passed": document.get("passed") is True,
         "reference": text_of(document.get("reference")),
         "contains": ", ".join(text_of(name) for name in listed(document.get(AUTHORED))[:_NOTES]),
+        "precision": reduced.told_by(document),
+        "errors": _errors(document),
         "rtol": text_of(document.get("rtol")),
         "atol": text_of(document.get("atol")),
         "rows": [
@@ -165,6 +168,30 @@ def _validation(document: Mapping[str, Any]) -> dict[str, object] | None:
         "not_run": [text_of(item) for item in listed(document.get("not_run"))[:_NOTES]],
         "warnings": [text_of(item, 160) for item in listed(document.get("warnings"))[:_NOTES]],
     }
+
+
+_ERRORS = ("largest", "mean")
+
+
+def _errors(document: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The errors on the main inputs, if the spec has bars: of each output on the target with the largest one."""
+    rows = [row for row in map(mapped, listed(document.get("accuracy"))) if all(is_number(row.get(n)) for n in _ERRORS)]
+    found: dict[str, Mapping[str, Any]] = {}
+    for row in sorted(rows, key=lambda row: float(row["largest"])):
+        found[text_of(row.get("output"))] = row
+    return [
+        {
+            "output": output,
+            **{name: _number(float(row[name])) for name in _ERRORS},
+            "quantiles": ", ".join(
+                f"{text_of(name, 12)}: {_number(float(error))}"
+                for name, error in [*mapped(row.get("quantiles")).items()][:_NOTES]
+                if is_number(error)
+            ),
+            "argmax": f"{100 * row['argmax']:.5g} %" if is_number(row.get("argmax")) else "",
+        }
+        for output, row in [*found.items()][:_NOTES]
+    ]
 
 
 def _worst(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:

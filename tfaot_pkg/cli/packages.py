@@ -13,7 +13,7 @@ import typer
 
 from tfaot_pkg.cli.command import DEFAULT_PREFIX, PackageArgument, PrefixOption, Result, Session, command
 from tfaot_pkg.errors import NetworkError, RegistryError
-from tfaot_pkg.ground import reproducible
+from tfaot_pkg.ground import reduced, reproducible
 from tfaot_pkg.ground.wording import AUTHORED, counted
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
     from tfaot_pkg.registry.folder import FolderRegistry
     from tfaot_pkg.registry.reader import RegistryReader, SearchResult
+    from tfaot_pkg.verify.accuracy import Accuracy
     from tfaot_pkg.verify.hashes import Hashes
     from tfaot_pkg.verify.installed import AnswersReport
 
@@ -98,16 +99,23 @@ def show(
     others, deprecation = opened.entries(entry.name), opened.deprecation(entry.name)
     report, bits = _document(opened, entry, VALIDATION), reproducible.told_by(_document(opened, entry, INFO))
     validated, hashes, contains = _validated(report, entry), _hashes(report), _contains(report)
+    precision, accuracy = reduced.told_by(report), _accuracy(report)
     document = {
         **entry.as_dict(),
         "validated": validated,
         "hashes": hashes,
         "contains": contains,
         "bits": bits,
+        **({"precision": report["precision"]} if precision else {}),
+        **({"accuracy": accuracy} if accuracy else {}),
         "versions": [other.version for other in others],
         "deprecated": deprecation,
     }
-    return Result(document=document, text=_show_text(entry, others, deprecation, validated, hashes, contains, bits))
+    more = {
+        "answers": str(hashes or ""), "bits": bits, "precision": precision,
+        "errors": "\n".join(f"{each.output}: {each}" for each in accuracy), "contains": contains,
+    }  # fmt: skip
+    return Result(document=document, text=_show_text(entry, others, deprecation, validated, more))
 
 
 def _documents_result(reader: RegistryReader, entry: RegistryEntry, roles: list[str]) -> Result:
@@ -162,6 +170,19 @@ def _hashes(report: Mapping[str, Any]) -> Hashes | None:
         return None
 
 
+def _accuracy(report: Mapping[str, Any]) -> tuple[Accuracy, ...]:
+    """The errors of each output on the target with the largest; none if the report has none that can be read."""
+    if "accuracy" not in report:
+        return ()
+    from tfaot_pkg.verify.accuracy import worst
+    from tfaot_pkg.verify.report import accuracy_in  # NumPy takes time to import
+
+    try:
+        return tuple(each for each in worst(accuracy_in(report)) if each.is_printable)
+    except ValueError:
+        return ()
+
+
 def border_rows(signature: Signature) -> dict[str, str]:
     """Inputs and outputs; of several signatures, a line for each."""
     if not signature.parts:
@@ -180,10 +201,9 @@ def _show_text(
     others: Sequence[RegistryEntry],
     deprecation: Deprecation | None,
     validated: Mapping[str, str],
-    hashes: Hashes | None,
-    contains: str,
-    bits: str,
+    more: Mapping[str, str],
 ) -> str:
+    """`more` are rows of what the package's documents say."""
     rows = {
         "package": str(entry),
         "description": entry.description,
@@ -192,9 +212,7 @@ def _show_text(
         "batch sizes": entry.batch_sizes_text,
         "targets": ", ".join(entry.targets),
         **verified_rows(validated),
-        "answers": str(hashes or ""),
-        "bits": bits,
-        "contains": contains,
+        **more,
         "toolchain": entry.toolchain,
         "glibc": entry.glibc and f"{entry.glibc} or newer",
         "published": entry.published,

@@ -52,7 +52,7 @@ from tfaot_pkg.package.cmssw import alias_header, function_headers, tool_files
 from tfaot_pkg.package.listing import Member, Tree, headers_version, source_folder
 from tfaot_pkg.package.name import other_spellings, shared_library_name
 from tfaot_pkg.package.source_form import PROCESSORS, source_files
-from tfaot_pkg.spec.document import card_document, spec_document
+from tfaot_pkg.spec.document import card_document, spec_document, written
 from tfaot_pkg.spec.rules import cpp_identifiers
 from tfaot_pkg.spec.tuning import PACKAGED, tuning_bytes
 from tfaot_pkg.spec.types import ModelSpec
@@ -279,6 +279,7 @@ def info_document(contents: PackageContents) -> dict[str, object]:
         **({"programs": sorted(f"bin/{path.name}" for path in contents.programs)} if contents.programs else {}),
         "batch_sizes": list(spec.compilation.batch_sizes),
         "any_batch_size": contents.any_batch_size,
+        **({"precision": written(precision)} if (precision := contents.spec.compilation.precision).is_reduced else {}),
         **contents.bits,
         **({"custom_operations": sorted(spec.model.operations)} if spec.model.operations else {}),
         **contents.rows.as_dict(),

@@ -42,6 +42,7 @@ from tfaot_pkg.spec.types import (
     SavedModelFiles,
     files_of,
 )
+from tfaot_pkg.verify.accuracy import require_bars
 from tfaot_pkg.worker_program.messages.conversions import ProposedGraph, ProposeGraph
 from tfaot_pkg.worker_program.messages.graph import (
     Check,
@@ -175,6 +176,7 @@ def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckRes
     with from_worker():
         signature = signature_of(answer)
         signature = replace(signature, parts=parts_of(spec, signature))
+        require_bars(spec, signature)
         rows = None if answer.hlo is None else rows_of(answer.hlo, signature)
         return CheckResult(
             toolchain=environment.toolchain.name,
@@ -195,6 +197,7 @@ def _check_program(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> Check
         key = frozen_key(spec, source, facts.identity)
         frozen = freeze(spec, saved, key=key, pool=pool, cache=pipeline.cache, progress=pipeline.progress)
         with pipeline.progress.step("check"):
+            require_bars(spec, frozen.signature)
             require_engine(spec, frozen, engine_of(spec, frozen, facts.toolchain)[0])
     counts = Counter(each.opcode for each in frozen.program().entry.everything())
     return CheckResult(

@@ -54,6 +54,7 @@ from tfaot_pkg.spec.source.sniffing import require_whole
 from tfaot_pkg.spec.source.tree import SourceTree, fetch, source_tree
 from tfaot_pkg.spec.tuning import outdated_note
 from tfaot_pkg.spec.types import FolderSource, ModelSpec
+from tfaot_pkg.verify.accuracy import require_bars
 from tfaot_pkg.verify.report import ValidationReport
 from tfaot_pkg.verify.validate import inputs_document, stored_answers, validate, validation_key
 
@@ -186,6 +187,7 @@ class Pipeline:
             require_flags(spec, pool=pool, cache=self.cache, progress=self.progress)
             saved = SavedModel(spec.model, plan.source, pool, spec.compilation.variables)
             frozen = freeze(spec, saved, key=keys.frozen, pool=pool, cache=self.cache, progress=self.progress)
+            require_bars(spec, frozen.signature)
             compiled = compile_model(
                 spec, frozen,
                 key=keys.compiled, pool=pool, compiler=plan.compiler, cache=self.cache, progress=self.progress,

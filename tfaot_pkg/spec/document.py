@@ -14,6 +14,7 @@ from tfaot_pkg.spec.form import keys_of
 from tfaot_pkg.spec.rules import Limit
 from tfaot_pkg.spec.types import (
     ArchiveSource,
+    Bars,
     FolderSource,
     GitSource,
     ModelFiles,
@@ -71,9 +72,17 @@ def written(value: Any) -> Any:
             return [*map(written, value)]
         case Mapping():
             return {key: written(each) for key, each in sorted(value.items())}
+        case Bars():
+            return {
+                name: each for name in _names_of(value) if (each := written(getattr(value, name))) not in (None, {})
+            }
         case _ if is_dataclass(value):
-            return {each.name: written(getattr(value, each.name)) for each in fields(value)}
+            return {name: written(getattr(value, name)) for name in _names_of(value)}
     return value
+
+
+def _names_of(value: Any) -> list[str]:
+    return [each.name for each in fields(value)]
 
 
 def _nested(shape: tuple[int, ...], values: Sequence[object]) -> object:

@@ -18,6 +18,7 @@ from tfaot_pkg.spec.types import (
     DEFAULT_SAVED_MODEL,
     FILE_TYPES,
     ArchiveSource,
+    Bars,
     Compilation,
     FolderSource,
     GitSource,
@@ -44,6 +45,8 @@ def spec_of(form: Any, path: Path) -> ModelSpec:
     validation = given(Validation, form.validation)
     if "inputs" in validation:
         validation["inputs"] = absolute(validation["inputs"], path.parent)
+    accuracy = (form.validation and form.validation.accuracy) or {}
+    validation["accuracy"] = {name: Bars(**given(Bars, bars)) for name, bars in sorted(accuracy.items())}
     return ModelSpec(
         path=path,
         model=_model(form, files),

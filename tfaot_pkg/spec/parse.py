@@ -23,7 +23,7 @@ from tfaot_pkg.spec.from_form import absolute, given, spec_of
 from tfaot_pkg.spec.rules import name_fault, tensorflow_fault
 from tfaot_pkg.spec.together import check_symbols, check_together
 from tfaot_pkg.spec.tuning import read_tuning, tuning_path
-from tfaot_pkg.spec.types import Compilation, ModelSpec, Signature
+from tfaot_pkg.spec.types import Bars, Compilation, ModelSpec, Signature
 
 # Strings that YAML may read as numbers: 1.10 is not 1.1, and a digest may have no letter in it.
 _VERBATIM = (("model", "version"), ("compilation", "tensorflow"), ("source", "sha256"), ("source", "revision"))
@@ -173,6 +173,8 @@ def _special(path: yaml_document.Path, value: object) -> str:
 def _unknown_key(path: yaml_document.Path) -> str:
     if path[:2] == ("model", "signatures"):
         return unknown_among(str(path[-1]), list(form_of(Signature).model_fields))
+    if path[:2] == ("validation", "accuracy"):
+        return unknown_among(str(path[-1]), list(form_of(Bars).model_fields))
     key, section = str(path[-1]), str(path[0]) if len(path) > 1 else ""
     known = _known(section) if section else list(SECTIONS)
     homes = [name for name in SECTIONS if key in _known(name)]

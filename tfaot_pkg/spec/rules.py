@@ -98,6 +98,13 @@ def flag_fault(flag: str) -> str:
     return f"must be one flag such as --xla_cpu_enable_fast_math=true, without blanks or quotes, got {shown(flag)}"
 
 
+def quantile_fault(text: str) -> str:
+    """A number between 0 and 1, as a text."""
+    if re.fullmatch(r"0?\.[0-9]{1,9}", text) and float(text) > 0:
+        return ""
+    return f"its keys must be numbers between 0 and 1, such as 0.999, got {shown(text)}"
+
+
 def glibc_fault(version: str) -> str:
     if re.fullmatch(GLIBC_PATTERN, version):
         return ""

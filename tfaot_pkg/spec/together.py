@@ -22,6 +22,7 @@ def check_together(document: Document, failed: Collection[Path]) -> None:
     _check_trees(document)
     _check_source(document, failed)
     _check_validation(document)
+    _check_precision(document)
     _check_package(document)
 
 
@@ -163,6 +164,29 @@ def _check_validation(document: Document) -> None:
         for key in ("seed", "samples"):
             if key in validation:
                 document.report(("validation", key), "is for random inputs: give either it or inputs")
+
+
+def _check_precision(document: Document) -> None:
+    """Reduced precision needs bars, and a program."""
+    compilation = document.data.get("compilation")
+    compute = _at(compilation, ("precision", "compute"))
+    accuracy = _at(document.data.get("validation"), ("accuracy",))
+    for name, bars in accuracy.items() if isinstance(accuracy, dict) else ():
+        if not bars:
+            document.report(("validation", "accuracy", name), "has no bar: give largest, mean, quantile or argmax")
+    if compute in (None, "float32"):
+        return
+    if not accuracy:
+        document.report(
+            ("compilation", "precision", "compute"),
+            f"{compute} changes the model's answers, so the spec must say by how much at most: give bars, such as "
+            "`validation: {accuracy: {all: {largest: 0.05, argmax: 0.999}}}`",
+        )
+    if _at(compilation, ("engine",)) == "xla":
+        document.report(
+            ("compilation", "precision", "compute"),
+            "is for programs, and compilation.engine is xla, which has no such layers",
+        )
 
 
 def check_symbols(document: Document, form: Any) -> None:

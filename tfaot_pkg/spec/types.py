@@ -65,6 +65,7 @@ Weights = Literal["shared", "embedded"]
 Kernels = Literal["auto", "none"]
 Engine = Literal["auto", "program", "xla"]
 Answers = Literal["call", "predict"]
+Compute = Literal["float32", "bfloat16"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -382,6 +383,23 @@ NO_VARIABLES = Variables()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Precision:
+    """How exactly layers compute. Whatever is less than float32 needs bars in validation.accuracy."""
+
+    compute: Annotated[Compute, Setting()] = "float32"
+    """float32, or bfloat16: dense layers and convolutions with constant weights multiply numbers of 8 significant bits,
+    and add their products in float32. Several times as fast on CPUs with AMX, and the same bits on others.
+    """
+
+    @property
+    def is_reduced(self) -> bool:
+        return self.compute != "float32"
+
+
+FULL = Precision()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Compilation:
     """How the model is compiled.
 
@@ -422,6 +440,36 @@ class Compilation:
     variables: Annotated[Variables, Setting(later=True)] = NO_VARIABLES
     """Variables that stay variables: the class has a state that steps carry over. By default all of them are constants.
     """
+    precision: Annotated[Precision, Setting(later=True)] = FULL
+    """How exactly layers compute; by default in float32. Whatever is less needs validation.accuracy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bars:
+    """How far an output may be off the framework's answers in float32. None is no bar.
+
+    Errors are absolute, over all elements of the main inputs. `quantile` has them by the texts of quantiles.
+    """
+
+    largest: Annotated[float | None, Setting(v.Number, examples=(0.05,))] = None
+    """The largest error of an element."""
+    mean: Annotated[float | None, Setting(v.Number, examples=(0.001,))] = None
+    """The mean error of all elements."""
+    quantile: Annotated[Mapping[str, float], Setting(v.Quantiles, examples=({"0.999": 0.01},))] = field(
+        default_factory=dict
+    )
+    """Quantiles of the errors, each with its bar: 0.999 is for the error that 99.9 % of the elements do not exceed."""
+    argmax: Annotated[float | None, Setting(v.Share, examples=(0.999,))] = None
+    """The least share of vectors along the last axis whose largest element is at the framework's place; of integers,
+    the least share of equal elements.
+    """
+
+    def __bool__(self) -> bool:
+        return bool(self.quantile) or any(each is not None for each in (self.largest, self.mean, self.argmax))
+
+
+ALL = "all"
+"""The key of validation.accuracy for outputs without bars of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -450,6 +498,13 @@ class Validation:
     ] = field(default_factory=dict)
     """Least and largest number of an input, for random values: a number, or a symbol of model.shapes, as in `v - 1`. By
     default those of indices, lengths and divisors are found in the model.
+    """
+    accuracy: Annotated[
+        Mapping[str, Bars],
+        Setting(by=v.FilledLine, examples=({"all": {"largest": 0.05, "argmax": 0.999}},), later=True),
+    ] = field(default_factory=dict)
+    """Bars for the errors of outputs, by their names; all is for outputs that are not named. The build fails with the
+    figures if one does not hold. With compilation.precision, they stand for the tolerance.
     """
 
 

@@ -94,6 +94,12 @@ def _below_one(value: float) -> float:
     return value
 
 
+def _at_most_one(value: float) -> float:
+    if value > 1:
+        raise problem(f"must be at most 1, got {number(value)}")
+    return value
+
+
 def _few(values: list[Any]) -> list[Any]:
     if len(values) > MAX_ITEMS:
         raise problem(f"must have at most {MAX_ITEMS} items, got {len(values)}")
@@ -233,8 +239,16 @@ _Shape = Annotated[
     AfterValidator(_batch_axis_first),
 ]
 Shapes = dict[str, _Shape]
-Number = Annotated[float, BeforeValidator(evaluated), AfterValidator(_tolerance), as_scalar("number", minimum=0)]
+_NUMBER = as_scalar("number", minimum=0)
+Number = Annotated[float, BeforeValidator(evaluated), AfterValidator(_tolerance), _NUMBER]
 Rtol = Annotated[Number, AfterValidator(_below_one), as_scalar("number", minimum=0, exclusiveMaximum=1)]
+
+Share = Annotated[Number, AfterValidator(_at_most_one), as_scalar("number", minimum=0, maximum=1)]
+Quantiles = Annotated[
+    dict[str, Number],
+    checked(lambda given: next(filter(None, map(rules.quantile_fault, given)), "")),
+    WithJsonSchema({"type": "object", "additionalProperties": _NUMBER.json_schema}),
+]
 
 Missing = Annotated[
     float,

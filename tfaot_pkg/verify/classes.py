@@ -5,6 +5,7 @@ judgement.py judges arrays; this module decides which arrays it gets, and which 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,7 @@ from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.ground.signature import Signature, Tensor
 from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.verify.accuracy import Accuracy, bars_of, measured, unlike_finite
 from tfaot_pkg.verify.evidence import Answers, Free, Spread, agreement, rtol_of, spread_of, widened
 from tfaot_pkg.verify.inputs import ARRANGED, MAIN, SIZES
 from tfaot_pkg.verify.judgement import Difference, differences, disagreements
@@ -71,6 +73,8 @@ class Judge:
     def comparisons(self, ours: ByTarget, theirs: Mapping[str, Array]) -> Iterator[Comparison]:
         """The main class, in numbers, on each target that gave answers."""
         validation = self.spec.validation
+        # Of reduced precision, only what is not finite fails here: bars judge all else.
+        atol = math.inf if self.spec.compilation.precision.is_reduced else validation.atol
         for target, classes in ours.items():
             main = classes[MAIN]
             if isinstance(main, str):
@@ -78,8 +82,21 @@ class Judge:
             for size, tensor, name in self._outputs():
                 yield compare(
                     main[name], theirs[name], target=target, batch_size=size, output=tensor.name,
-                    rtol=rtol_of(tensor.dtype, validation.rtol), atol=validation.atol,
+                    rtol=rtol_of(tensor.dtype, validation.rtol), atol=atol,
                 )  # fmt: skip
+
+    def accuracy(self, ours: ByTarget, theirs: Mapping[str, Array]) -> Iterator[Accuracy]:
+        """The errors of the main class on each target, if the spec has bars: of the batch size with the most rows."""
+        bars = self.spec.validation.accuracy
+        for target, classes in ours.items() if bars else ():
+            main = classes[MAIN]
+            if isinstance(main, str):
+                continue
+            for tensor in self.signature.outputs:
+                names = [name for _, each, name in self._outputs() if each.name == tensor.name]
+                name = max(names, key=lambda each: theirs[each].size)
+                own = bars_of(bars, tensor.name)
+                yield measured(main[name], theirs[name], own, target=target, output=tensor.name)
 
     def require_shapes(self, ours: Given, theirs: Mapping[str, Array], target: str) -> None:
         """Raise ValidationError if the library gave no answers for the main class, or arrays of other shapes."""
@@ -114,6 +131,10 @@ class Judge:
             self._without_answers(tried, target, each) for target, each in answers.items() if isinstance(each, str)
         ]
         complete = {target: each for target, each in answers.items() if not isinstance(each, str)}
+        if self.spec.compilation.precision.is_reduced:
+            # Bars judge the numbers of the main inputs, and nothing those of others (decision 093).
+            found += self._not_finite(tried, complete) if tried.name == MAIN else []
+            return compared(tried, complete, found)
         # Only of what differs: these runs of the framework take longer than all others.
         if differing := self._differing(tried, [*complete.values()]):
             tried = self.oracle.explored(tried, differing)
@@ -242,6 +263,17 @@ class Judge:
                 rtol=validation.rtol, atol=validation.atol, operations=main.operations,
             )
         )  # fmt: skip
+
+    def _not_finite(self, tried: Tried, ours: Mapping[str, Mapping[str, Array]]) -> Iterator[Difference]:
+        """Elements that are NaN or infinite in answers of the library or of the framework, and not in both."""
+        for target, answers in ours.items():
+            for size, tensor, name in self._outputs():
+                mine, theirs = answers[name], tried.eager[name]
+                if theirs.dtype.kind == "f" and (count := np.count_nonzero(unlike_finite(mine, theirs))):
+                    yield Difference(
+                        target=target, batch_size=size, output=tensor.name, kind="NaN rule", elements=int(count),
+                        max_absolute=None, is_fault=True,
+                    )  # fmt: skip
 
     def _disagrees(self, tried: Tried, ours: Mapping[str, Array]) -> bool:
         return bool(self._differing(tried, [ours]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from tfaot_pkg.errors import ValidationError
 from tfaot_pkg.ground.documents import convert
 from tfaot_pkg.ground.wording import AUTHORED, counted
 from tfaot_pkg.package.example import Example
+from tfaot_pkg.verify.accuracy import Accuracy, worst
 from tfaot_pkg.verify.hashes import Hashes
 from tfaot_pkg.verify.inputs import MAIN
 from tfaot_pkg.verify.judgement import Difference, hint_of, tolerance_of
@@ -95,7 +96,9 @@ class ValidationReport:
     batch interact. `confinement` is the level of the sandbox (sandbox/policy.py) that the library ran in. `hashes` are
     those of its answers to pinned inputs; None in reports of versions without them. `authored` names the operations in
     it that the model's author supplies: their code is not this project's. `origin` names the software that
-    wrote the model ("" for TensorFlow). `example` is a small batch with the framework's answers, if the model has one.
+    wrote the model ("" for TensorFlow). `precision` is what layers multiply in, "" for float32; with bars in the spec,
+    `accuracy` are the errors on the main inputs, and `bars` what is allowed, as the spec has it. `example` is a small
+    batch with the framework's answers, if the model has one.
     """
 
     reference: str
@@ -112,6 +115,9 @@ class ValidationReport:
     hashes: Hashes | None = None
     authored: tuple[str, ...] = ()
     origin: str = ""
+    precision: str = ""
+    accuracy: tuple[Accuracy, ...] = ()
+    bars: Mapping[str, Any] = field(default_factory=dict)
     example: Example | None = None
 
     @property
@@ -162,6 +168,8 @@ class ValidationReport:
             "atol": self.atol,
             "max_absolute": self.max_absolute,
             "max_relative": self.max_relative,
+            **({PRECISION: self.precision} if self.precision else {}),
+            **({ACCURACY: list(self.accuracy), "bars": dict(self.bars)} if self.accuracy else {}),
             "comparisons": list(self.comparisons),
             "classes": list(self.classes),
             "branches_not_taken": list(self.branches_not_taken),
@@ -180,6 +188,9 @@ class ValidationReport:
             reference=data["reference"],
             authored=tuple(data.get(AUTHORED, ())),
             origin=data.get("origin", ""),
+            precision=data.get(PRECISION, ""),
+            accuracy=accuracy_in(data),
+            bars=data.get("bars", {}),
             inputs=data["inputs"],
             rtol=data["rtol"],
             atol=data["atol"],
@@ -195,7 +206,12 @@ class ValidationReport:
         )
 
 
-HASHES = "hashes"
+HASHES, ACCURACY, PRECISION = "hashes", "accuracy", "precision"
+
+
+def accuracy_in(report: Mapping[str, Any]) -> tuple[Accuracy, ...]:
+    """The errors in a report's JSON values; none if its spec has no bars. Raises ValueError."""
+    return convert(tuple[Accuracy, ...], report.get(ACCURACY, []), f"$.{ACCURACY}")
 
 
 def hashes_in(report: Mapping[str, Any]) -> Hashes | None:
@@ -239,8 +255,9 @@ _SHOWN = 5
 
 
 def findings(report: ValidationReport) -> list[str]:
-    """Lines about other classes of inputs: those tried, differences that are not faults, and those not tried."""
-    lines = list(_tried(report.classes))
+    """Lines about errors, if there are bars, and other classes of inputs: those tried and not, accepted differences."""
+    lines = [f"errors of {each.output} on the main inputs: {each}" for each in worst(report.accuracy)]
+    lines += _tried(report.classes)
     if branches := report.branches_not_taken:
         shown = ", ".join(map(str, branches[:_SHOWN]))
         more = f" and {len(branches) - _SHOWN} more" if len(branches) > _SHOWN else ""

@@ -8,7 +8,7 @@ from typing import Literal
 from tfaot_pkg.analysis.program.hlo import Unlike
 from tfaot_pkg.catalogue.drawing import GraphNode
 from tfaot_pkg.compiler.emit import Emitted
-from tfaot_pkg.compiler.passes.pipeline import PASSES, run, until
+from tfaot_pkg.compiler.passes.pipeline import PASSES, passes_for, run, until
 from tfaot_pkg.compiler.program import Operation, Program, Symbol, Unsupported
 from tfaot_pkg.compiler.text import outline_of, text_of, type_text
 from tfaot_pkg.compiler.verifier import verified
@@ -53,7 +53,8 @@ def program_view(stages: Stages, *, after: str | None = None, has_constants: boo
         # For its error: `program_of` alone would show a program that does not compute the model (engine: xla).
         emitted_code(stages)
     try:
-        program = program_of(stages.frozen, PASSES if after is None else until(after))
+        compute = stages.plan.spec.compilation.precision.compute
+        program = program_of(stages.frozen, passes_for(compute) if after is None else until(after))
     except (Unsupported, Unlike, RecursionError) as error:
         raise ModelError(f"the model does not become a program: {error}", hint="choose an earlier pass") from None
     return _view_of(program, has_constants=has_constants)

@@ -28,6 +28,7 @@ from tfaot_pkg.native.compiled.header import correct, number_of_buffers, require
 from tfaot_pkg.native.compiled.program import Engine, ProgramCode, make_program, program_code, read_engine
 from tfaot_pkg.native.cxx.compiler import Compiler
 from tfaot_pkg.package.binary.elf import defined_symbols
+from tfaot_pkg.spec.document import written
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.worker_program.messages.graph import Weight
 from tfaot_pkg.worker_program.messages.requests import Compile, Compiled, Unit
@@ -198,6 +199,7 @@ def compiled_key(spec: ModelSpec, frozen: Key, toolchain: Toolchain) -> Key:
             "engine": spec.compilation.engine,
             # With `auto`, these also decide whether XLA compiles the model (program.py).
             "choice": [spec.compilation.kernels, spec.compilation.weights],
+            **({"precision": written(spec.compilation.precision)} if spec.compilation.precision.is_reduced else {}),
             "profile": spec.package.profile,
             # Only the templates that this stage renders; others are in the keys of the libraries.
             "program_template": sha256_file(resources.templates() / "native" / "program.cc.j2"),

@@ -12,11 +12,12 @@ import numpy as np
 from tfaot_pkg.analysis.program.hlo import Unlike, read_program, read_samples
 from tfaot_pkg.analysis.program.independence import CONVERGING
 from tfaot_pkg.compiler.attributes import CustomCall
+from tfaot_pkg.compiler.bfloat16 import BLOCK
 from tfaot_pkg.compiler.emit import Emitted, emit, emit_parts
 from tfaot_pkg.compiler.fitting import check_extents
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.memory import ALIGNMENT
-from tfaot_pkg.compiler.passes.pipeline import IMPORT, PASSES, Pass, run
+from tfaot_pkg.compiler.passes.pipeline import IMPORT, PASSES, Pass, passes_for, run
 from tfaot_pkg.compiler.program import ROWS, Border, Operation, Program, Size, Symbol, Unsupported
 from tfaot_pkg.compiler.verifier import verified
 from tfaot_pkg.compiler.work import Counted, work, work_of_row
@@ -63,7 +64,8 @@ class Engine:
     `segments` row by row; the author's operations that are `called` compute single rows as well. `difference` says why
     the bits of a program's results may depend on the CPU; it is empty if they do not. The bits of the targets `unfused`
     differ from those of all others in any case. Each thread of a team that computes layers together needs
-    `member_scratch` bytes; it is None if no layer is large enough.
+    `member_scratch` bytes; it is None if no layer is large enough. If `compute` is not float32, `reduced` layers
+    multiply in it.
     """
 
     operations: int = 0
@@ -78,6 +80,8 @@ class Engine:
     difference: str = ""
     unfused: tuple[str, ...] = ()
     member_scratch: int | None = None
+    compute: str = "float32"
+    reduced: int = 0
 
     @property
     def is_program(self) -> bool:
@@ -99,8 +103,14 @@ class Engine:
             **({"symbols": list(self.symbols)} if self.symbols else {}),
             **({"segments": list(self.segments)} if self.segments else {}),
             **({"custom_operations": list(self.called)} if self.called else {}),
+            **self.precision,
             **self.bits,
         }
+
+    @property
+    def precision(self) -> dict[str, object]:
+        """In what layers multiply, and how many of them, if it is not float32."""
+        return {"precision": {"compute": self.compute, "layers": self.reduced}} if self.reduced else {}
 
     @property
     def bits(self) -> dict[str, object]:
@@ -114,6 +124,7 @@ class Engine:
             return f"engine: XLA, because {self.reason}"
         parts = "".join(f"; XLA computes {each.reason}" for each in self.segments)
         parts += f"; operations of the model's author: {', '.join(self.called)}" if self.called else ""
+        parts += f"; {counted(self.reduced, 'layer')} in {self.compute}" if self.reduced else ""
         operations = counted(self.operations, "operation")
         sizes = [*(["any number of rows"] if self.by_row else []), *self.symbols]
         taken = f" for {' and '.join(sizes)}" if sizes else ""
@@ -192,6 +203,13 @@ def require_engine(spec: ModelSpec, frozen: FrozenModel, engine: Engine) -> None
     """Raise ModelError if only a program could compute the model, and it does not become one."""
     if not engine.is_program and (need := _need_of_program(spec, frozen)):
         raise ModelError(f"the model cannot become a program{need[0]}: {engine.reason}", hint=need[1])
+    compute = spec.compilation.precision.compute
+    if spec.compilation.precision.is_reduced and not engine.reduced:
+        raise ModelError(
+            f"compilation.precision asks for {compute}, and the model has no layer for it: no dense layer or "
+            f"convolution with constant weights, at least {BLOCK} inputs of a sum and five outputs",
+            hint="remove compilation.precision: the package would be that of float32",
+        )
 
 
 def _need_of_program(spec: ModelSpec, frozen: FrozenModel) -> tuple[str, str] | None:
@@ -219,6 +237,8 @@ def _need_of_program(spec: ModelSpec, frozen: FrozenModel) -> tuple[str, str] | 
     if signature.parts:
         hint = "make a package of each signature (model.serving_key), or remove the part that the reason names"
         return ", and XLA's code would compute all signatures in each call", hint
+    if spec.compilation.precision.is_reduced:
+        return ", and XLA computes in float32", "remove compilation.precision, or the part that the reason names"
     if spec.compilation.engine == "program":
         return "", "set compilation.engine to auto, so that XLA compiles the model"
     return None
@@ -261,7 +281,7 @@ def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tup
     if reason := _reason(spec, frozen, toolchain):
         return Engine(reason=reason), None
     try:
-        program = program_of(frozen)
+        program = program_of(frozen, passes_for(spec.compilation.precision.compute))
         profile, borders = spec.package.profile, _borders(frozen.signature)
         emitted = (
             emit_parts(program, borders, FUNCTION, profile=profile)
@@ -294,6 +314,8 @@ def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tup
         difference=difference(program),
         unfused=unfused(spec.compilation.targets),
         member_scratch=emitted.member_scratch,
+        compute=spec.compilation.precision.compute,
+        reduced=sum(each.opcode.startswith("bfloat16_") for each in operations),
     )
     return engine, emitted
 

@@ -1,0 +1,70 @@
+"""Reduced precision in specs: what asks for it, and the bars that it needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.spec.conftest import FaultsOf
+from tfaot_pkg.spec import parse_spec, spec_document
+from tfaot_pkg.spec.types import FULL, Bars, Precision
+
+_REDUCED = "  precision: {compute: bfloat16}\n"
+
+
+def test_a_spec_without_precision_is_float32_and_its_written_form_is_as_before(good: str) -> None:
+    for text in (good, good + "  precision: {}\n", good + "  precision: {compute: float32}\n"):
+        spec = parse_spec(text.encode(), Path("/m/spec.yaml"))
+        assert spec.compilation.precision == FULL and not spec.validation.accuracy
+        document = spec_document(spec)
+        assert "precision" not in document["compilation"] and "accuracy" not in document["validation"]
+
+
+def test_bars_are_by_output(good: str) -> None:
+    bars = "validation: {accuracy: {z: {largest: 0.5, quantile: {0.999: 0.01, .5: 1}}, all: {mean: 1e-3, argmax: 1}}}\n"
+    spec = parse_spec((good + _REDUCED + bars).encode(), Path("/m/spec.yaml"))
+    assert spec.compilation.precision == Precision(compute="bfloat16")
+    assert dict(spec.validation.accuracy) == {
+        "all": Bars(mean=1e-3, argmax=1.0),
+        "z": Bars(largest=0.5, quantile={".5": 1.0, "0.999": 0.01}),
+    }
+    document = spec_document(spec)
+    assert document["compilation"]["precision"] == {"compute": "bfloat16"}
+    assert document["validation"]["accuracy"]["all"] == {"mean": 1e-3, "argmax": 1.0}
+    assert spec_document(spec) == document
+
+
+def test_reduced_precision_without_bars_is_refused_with_what_to_write(good: str, faults_of: FaultsOf) -> None:
+    (fault,) = faults_of(good + _REDUCED)
+    assert fault.startswith("6: compilation.precision.compute: bfloat16 changes the model's answers")
+    assert "`validation: {accuracy: {all: {largest: 0.05, argmax: 0.999}}}`" in fault
+    wanted = fault.split("`")[1]
+    assert faults_of(good + _REDUCED + wanted + "\n") == []
+
+
+def test_reduced_precision_needs_a_program(good: str, faults_of: FaultsOf) -> None:
+    text = good + _REDUCED + "  engine: xla\nvalidation: {accuracy: {all: {largest: 1}}}\n"
+    (fault,) = faults_of(text)
+    assert "compilation.engine is xla" in fault
+
+
+@pytest.mark.parametrize(
+    ("bars", "said"),
+    [
+        ("{all: {}}", "validation.accuracy.all: has no bar: give largest, mean, quantile or argmax"),
+        ("{all: {larges: 1}}", "validation.accuracy.all.larges: unknown key; did you mean largest?"),
+        ("{all: {largest: -1}}", "validation.accuracy.all.largest: must be at least 0, got -1"),
+        ("{all: {argmax: 1.5}}", "validation.accuracy.all.argmax: must be at most 1, got 1.5"),
+        ("{all: {quantile: {1.5: 1}}}", "its keys must be numbers between 0 and 1, such as 0.999, got '1.5'"),
+        ("{all: {quantile: {x: 1}}}", "its keys must be numbers between 0 and 1, such as 0.999, got 'x'"),
+    ],
+)
+def test_wrong_bars_are_named(good: str, faults_of: FaultsOf, bars: str, said: str) -> None:
+    (fault,) = faults_of(f"{good}validation: {{accuracy: {bars}}}\n")
+    assert said in fault
+
+
+def test_other_words_are_no_precision(good: str, faults_of: FaultsOf) -> None:
+    (fault,) = faults_of(good + "  precision: {compute: half}\nvalidation: {accuracy: {all: {largest: 1}}}\n")
+    assert "compilation.precision.compute: must be float32 or bfloat16, got 'half'" in fault
