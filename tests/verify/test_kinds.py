@@ -141,6 +141,14 @@ def test_rules_of_nan_are_those_of_tensorflows_own_compiled_code(build: Build) -
     assert {one.rule for one in found} >= {"NaN in a maximum"}
 
 
+def test_operations_that_xla_lacks_leave_the_others_their_compiled_answers(build: Build) -> None:
+    """Two infinities are NaN in TensorFlow's running logsumexp and infinite in XLA's; NaN has no order."""
+    found = _class(_report(build, "kernelless", "nonfinite"), "nonfinite").differences
+    assert {(one.output, one.kind, one.is_fault) for one in found} == {
+        ("beside", "NaN rule", False), ("behind", "NaN rule", False), ("order", "NaN rule", False)
+    }  # fmt: skip
+
+
 @pytest.mark.nightly
 def test_special_functions_are_as_exact_as_tensorflows(build: Build) -> None:
     """igamma(a, a + 1) in float32 is off by 5e-3 at a = 5,000, in TensorFlow and in XLA; in float64 it is exact."""

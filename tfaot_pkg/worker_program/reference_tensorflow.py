@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import compiled_signature
 import defined_results
 import interpreter
 import numpy as np
@@ -38,11 +39,7 @@ class TensorFlowModel:
             _loaded.clear()
             signature = signatures.load_signature(request.folder, request.tags, request.signature, change=_in_order)
             _loaded["signature"] = signature
-            # By position: names of tensors need not be valid in Python.
-            compiled = tf.function(signature.function, jit_compile=True)
-            _loaded["jit"] = lambda **feeds: dict(
-                zip(signature.outputs, compiled(*[feeds[name] for name in signature.inputs]), strict=True)
-            )
+            _loaded["jit"] = compiled_signature.CompiledSignature(signature)
             _loaded["wanted"] = wanted
         self._function = _loaded["jit" if request.jit else "signature"]
         signature = _loaded["signature"]
