@@ -1,5 +1,6 @@
 // Times a call on one thread and on two, in turn, over a program of random weights. argv: the file of weights, rounds, then
-// batch sizes. Each line of the output is a batch size, then pairs of microseconds, one per round: alone, and with a team.
+// batch sizes. Each line of the output is a batch size, then pairs of microseconds: processor time alone, and as if two threads
+// took the parts; then for each round time alone, and with a team.
 
 #include <algorithm>
 #include <chrono>
@@ -8,6 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <vector>
+
+#include <time.h>
 
 #include <tfaot/shared.h>
 #include <tfaot/threads.h>
@@ -65,6 +68,50 @@ double timed(Call call) {
   return least;
 }
 
+// Processor time of parts that are computed one after the other, as if two threads took them: it does not depend on what else
+// the machine does. Two threads with caches of their own may be faster.
+struct Simulated : tfaot_kernels::Team {
+  Simulated() : Team{2, &run_parts} {}
+
+  static double now() {
+    timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) * 1e-3;
+  }
+  static void run_parts(const Team& team, std::size_t count, Part* part, void* argument) {
+    auto& own = const_cast<Simulated&>(static_cast<const Simulated&>(team));
+    double threads[2] = {}, last = now();
+    for (std::size_t i = 0; i < count; ++i) {
+      part(argument, i, own.memory.data() + (64 - reinterpret_cast<std::uintptr_t>(own.memory.data()) % 64));
+      const double end = now();
+      threads[threads[1] < threads[0]] += end - last;
+      last = end;
+    }
+    own.saved += std::min(threads[0], threads[1]) - kBegin;
+  }
+
+  static constexpr double kBegin = 1.0;  // microseconds until another thread takes part
+  std::vector<unsigned char> memory = std::vector<unsigned char>(MEMBER + 64);
+  double saved = 0.0;
+};
+
+// The least processor time of a call on one thread, and on two as if they had processors of their own.
+void print_simulated(std::size_t rows, const void* const* inputs, void* const* outputs) {
+  std::vector<unsigned char> memory(SCRATCH + 64);
+  unsigned char* const scratch = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64);
+  double alone = 1e30, together = 1e30;
+  for (int i = 0; i < 40; ++i) {
+    const double start = Simulated::now();
+    tfaot_program(rows, inputs, outputs, tfaot_native::weights, scratch, nullptr);
+    const double between = Simulated::now();
+    Simulated team;
+    tfaot_program(rows, inputs, outputs, tfaot_native::weights, scratch, &team);
+    alone = std::min(alone, between - start);
+    together = std::min(together, Simulated::now() - between - team.saved);
+  }
+  std::printf(" %.2f %.2f", alone, together);
+}
+
 }  // namespace
 
 int main(int, char** argv) {
@@ -83,6 +130,7 @@ int main(int, char** argv) {
     void* const one[] = {alone.data()};
     void* const two[] = {together.data()};
     std::printf("%zu", rows);
+    print_simulated(rows, inputs, one);
     for (int round = 0; round <= rounds; ++round) {
       const double first = timed([&] { code.run(rows, inputs, one); });
       const double second = timed([&] { code.run(rows, inputs, two, team); });

@@ -118,6 +118,73 @@ def test_parts_of_pooled_convolutions_have_the_bits_of_the_whole(shared: Share, 
         check(code, random.normal(size=(images, *IMAGES[name][0])).astype(np.float32), parts=1)
 
 
+def elementwise(writer: Writer) -> list[int]:
+    x = writer.input(128, 160)
+    beside = writer.add("multiply", (N, 128, 160), x, x)
+    return [writer.add("tanh", (N, 128, 160), writer.add("add", (N, 128, 160), x, beside))]
+
+
+def of_rows(writer: Writer) -> list[int]:
+    x = writer.input(60, 90)
+    total = writer.add("reduce", (N, 60), x, writer.constant(0.0), dimensions=(2,), regions=(writer.reducer("add"),))
+    spread = writer.add("broadcast", (N, 60, 90), total, dimensions=(0, 1))
+    slices = ((0, N, 1), (1, 60, 1), (10, 90, 1))
+    return [writer.add("slice", (N, 59, 80), writer.add("divide", (N, 60, 90), x, spread), slices=slices)]
+
+
+def softmax(writer: Writer) -> list[int]:
+    return [writer.add("softmax", (N, 12, 18, 70), writer.input(12, 18, 70), axis=3)]
+
+
+def moved(writer: Writer) -> list[int]:
+    x = writer.input(6, 33, 40)
+    return [writer.add("transpose", (N, 33, 6, 40), x, dimensions=(0, 2, 1, 3))]
+
+
+def attention(writer: Writer) -> list[int]:
+    x = writer.input(50, 6, 32)
+    heads = writer.add("transpose", (N, 6, 50, 32), x, dimensions=(0, 2, 1, 3))
+    both = ((0, 1), (0, 1))
+    scores = writer.add("dot", (N, 6, 50, 50), heads, heads, contracting=((3,), (3,)), batch=both)
+    shares = writer.add("softmax", (N, 6, 50, 50), scores, axis=3)
+    return [writer.add("dot", (N, 6, 50, 32), shares, heads, contracting=((3,), (2,)), batch=both)]
+
+
+def counted(writer: Writer) -> list[int]:
+    numbers = writer.add("iota", (N, 64, 320), dimensions=(2,))
+    return [writer.add("add", (N, 64, 320), writer.input(64, 320), numbers)]
+
+
+LOOPS = (elementwise, of_rows, softmax, moved, attention, counted)
+
+
+@pytest.mark.parametrize("make", LOOPS, ids=lambda make: make.__name__)
+def test_parts_of_loops_have_the_bits_of_the_whole(shared: Share, make: Callable[[Writer], list[int]]) -> None:
+    writer = Writer()
+    program = writer.program(*make(writer))
+    (parameter,) = program.entry.parameters
+    sizes = [size.constant for size in parameter.shape.sizes[1:]]
+    code, random = shared(program), np.random.default_rng(4)
+    for rows in (1, 3):
+        check(code, random.normal(size=(rows, *sizes)).astype(np.float32), parts=6)
+
+
+@pytest.mark.parametrize("make", LOOPS, ids=lambda make: make.__name__)
+def test_small_loops_have_no_code_for_teams(make: Callable[[Writer], list[int]]) -> None:
+    writer = Writer()
+    program = writer.program(*make(writer))
+    emitted = emit(program, "program", divided_from=1 << 30)
+    assert "team," not in emitted.source.partition("void block")[2] and emitted.member_scratch is None
+    assert "byTeam(team, " in emit(program, "program", divided_from=0).source
+
+
+def test_turns_that_depend_on_one_another_are_not_divided() -> None:
+    writer = Writer()
+    x = writer.input(64, 320)
+    columns = writer.add("reduce", (N, 320), x, writer.constant(0.0), dimensions=(1,), regions=(writer.reducer("add"),))
+    assert "byTeam" not in emit(writer.program(columns), "program", divided_from=0).source
+
+
 def test_only_large_layers_are_divided() -> None:
     writer = Writer()
     small, large = (writer.constant(np.ones(shape, np.float32)) for shape in ((500, 16), (500, 600)))

@@ -94,12 +94,12 @@ def test_code_for_several_levels_is_in_the_library(name: str, published: Publish
 
 
 def test_a_small_library_has_few_kernels_beside_its_weights(published: Published, tmp_path: Path) -> None:
-    # At most 40 KiB for each of its two targets, and 8 KiB for teams (decision 091).
+    # At most 40 KiB for each of its two targets, and 8 KiB for teams and thread pools (decision 091).
     static, shared = (published.library("digits", suffix) for suffix in ("a", "so"))
     weights = size_of_weights(static, tmp_path)
     assert 0 < shared.stat().st_size - weights <= (80 + 8) * 1024
     # With symbols and relocations, of which each function that is left out leaves one behind.
-    assert static.stat().st_size - weights <= (122 + 16) * 1024
+    assert static.stat().st_size - weights <= (122 + 17) * 1024
 
 
 def size_of_weights(static: Path, folder: Path) -> int:

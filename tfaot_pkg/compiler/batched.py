@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,16 +19,18 @@ from tfaot_pkg.compiler.body import Body
 from tfaot_pkg.compiler.elements import Place
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
-from tfaot_pkg.compiler.layers import PANEL, packed_dense, reaches
-from tfaot_pkg.compiler.loops import Struct, Written
+from tfaot_pkg.compiler.layers import PANEL, is_divided, packed_dense, reaches
+from tfaot_pkg.compiler.loops import Struct, View, Written
 from tfaot_pkg.compiler.plain import address, counting
-from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size
+from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, ZERO, Operation, Shape, Size
 
 _Strides = Sequence[Size]
 _Sizes = tuple[list[Size], list[Size], list[Size], list[Size]]
 """Of the axes of the batch, of rows, of what is summed over, and of columns."""
 _SMALL = 12
 """A second operand of at most so many elements is not packed: 3 x 3 matrices took 72 ns with packing, and take 10."""
+_LEAST_PRODUCTS = 2
+"""The least products of a row of a batch that a team computes together."""
 _UNCHAINED = 127
 """Longer columns are added up in chains (`isChained` of the kernel library), unless there are more than two panels of
 them, or a single one."""
@@ -240,6 +242,7 @@ def _write_panels(
     for pointer in (rows.pointer, columns.pointer, out.pointer):
         emitter.touch(pointer)
     outer = [(f"b{axis}", size) for axis, (size, _) in enumerate(products)]
+    in_parts = _is_divided(emitter, outer, packed.elements)
     between = [(f"m{axis}", size) for axis, (size, _) in enumerate(lines[:-1])]
 
     def at(pointer: str, number: int, reach: Size, *, of_lines: int | None) -> Place:
@@ -249,10 +252,13 @@ def _write_panels(
         return address(pointer, *steps, elements=reach)
 
     matrix = _reach((inner, down), (width, right))
-    with counting(emitter, outer) if outer else emitter.block():
+    emitter.flush()  # as `counting`
+    with emitter.in_parts(outer) if in_parts else counting(emitter, outer) if outer else emitter.block():
         if is_packed:
             packed = at(packed.base, 1, packed.elements, of_lines=None)
         else:
+            if in_parts:
+                packed = _own(emitter, packed)
             emitter.call("pack", at(columns.pointer, 1, matrix, of_lines=None), *extent, Written(packed))
         with counting(emitter, between):
             layer = Struct((inner, width, packed, "nullptr", "Activation::none"))
@@ -265,6 +271,28 @@ def _write_panels(
         emitter.reached["products()"] = None
     for pointer in (rows.pointer, columns.pointer, *([] if is_packed else [packed.base]), out.pointer):
         emitter.touch(pointer)
+
+
+def _is_divided(emitter: Emitter, products: list[tuple[str, Size]], packed: Size) -> bool:
+    """Whether a team computes the products together, each with a packed matrix of its own."""
+    symbols, count = emitter.program.symbols, _elements([size for _, size in products])
+    if emitter.maker is None or not emitter.is_outermost or packed.grows or count.most(1, symbols) < _LEAST_PRODUCTS:
+        return False
+    if not is_divided(emitter, emitter.maker):
+        return False
+    needed = NUMPY_TYPES["f32"].itemsize * packed.most(1, symbols)
+    emitter.member_scratch = max(emitter.member_scratch or 0, needed)
+    return True
+
+
+def _own(emitter: Emitter, packed: Place) -> Place:
+    """Memory for a packed matrix, which a thread of a team has for itself."""
+    name = f"w{next(emitter.new)}"
+    own = ("memory == nullptr ? ", packed, " : reinterpret_cast<float*>(memory)")
+    emitter.declare(name, *own, kind="float* const")
+    emitter.add(View(name, (ONE,), (packed.elements,)))
+    emitter.aliases[name] = (packed.base,)
+    return replace(packed, base=name)
 
 
 def _is_unchained(inner: Size, width: Size) -> bool:

@@ -24,6 +24,7 @@ from tfaot_pkg.compiler.affine import cpp, variable
 from tfaot_pkg.compiler.attributes import Trees
 from tfaot_pkg.compiler.bounds import check_bounds
 from tfaot_pkg.compiler.chains import fused, without_dead_stores
+from tfaot_pkg.compiler.divide import are_in_parts, divided
 from tfaot_pkg.compiler.emitter import DIVIDED_FROM, Emitter, Tables
 from tfaot_pkg.compiler.expressions import C_TYPES, c_type
 from tfaot_pkg.compiler.forests import pack
@@ -149,6 +150,7 @@ def _loops(emitter: Emitter, passes: Mapping[str, LoopPass]) -> Function:
     function = emitter.write()
     for pass_ in passes.values():
         function = pass_(function, emitter.constants)
+    function = divided(function, emitter.divided_from)
     check_bounds(function)
     return function
 
@@ -162,6 +164,8 @@ def _function(
     """
     program = emitter.program
     function = _loops(emitter, LOOP_PASSES)
+    if are_in_parts(function):
+        emitter.member_scratch = emitter.member_scratch or 0
     nodes = lowered(function.nodes)
     memory = Memory(
         buffers=function.buffers,

@@ -291,7 +291,7 @@ def _bfloat16(
     return target
 
 
-def _is_divided(emitter: Emitter, operation: Operation) -> bool:
+def is_divided(emitter: Emitter, operation: Operation) -> bool:
     """Whether a team of threads may compute the layer of one row together."""
     multiply_adds = OPERATIONS[operation.opcode].multiply_adds
     if multiply_adds is None:
@@ -330,7 +330,7 @@ def _dense(emitter: Emitter, operation: Operation, source: str, weights: NDArray
     read, written = Place(source, elements=rows * Size(inputs)), Place(target, elements=rows * Size(outputs))
     arguments = (f"dispatch, {weights_at}", bias, activation, rows, read, Written(written))
     called = f"{function}<{', '.join(known)}>"
-    if not in_tree and not in_registers and _is_divided(emitter, operation):
+    if not in_tree and not in_registers and is_divided(emitter, operation):
         emitter.call(_divide(emitter, called, 0), "team", *arguments)
     else:
         emitter.call(called, *arguments)
@@ -443,7 +443,7 @@ def _convolution(
         rest = (operation.shape.sizes[0], read, Written(written), Written(room))
         arguments: list[Argument] = ["dispatch", called, *(["pool"] if pool else []), *rest]
         # A transposed convolution with few filters is too small to be divided.
-        if function != "transposedConv2d" and _is_divided(emitter, operation):
+        if function != "transposedConv2d" and is_divided(emitter, operation):
             emitter.call(_divide(emitter, function, needed), "team", *arguments)
         else:
             emitter.call(function, *arguments)

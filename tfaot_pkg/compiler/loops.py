@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 from tfaot_pkg.compiler.affine import address_terms, cpp
 from tfaot_pkg.compiler.elements import Access, Operand, Place, Scalar
 from tfaot_pkg.compiler.expressions import C_TYPES
-from tfaot_pkg.compiler.program import Operation, Size, Symbol
+from tfaot_pkg.compiler.program import ONE, Operation, Size, Symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +269,17 @@ class ForBlocks:
 
 
 @dataclass(frozen=True, slots=True)
+class ForRange:
+    """A loop over numbers of `first` to `last`, which a lambda around it gets: some turns of a larger loop."""
+
+    counter: str
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        return (f"for (std::size_t {self.counter} = first; {self.counter} < last; ++{self.counter})",)
+
+
+@dataclass(frozen=True, slots=True)
 class Forever:
     """A loop that ends by a line within it: each iteration reads what the one before it wrote."""
 
@@ -304,21 +315,23 @@ class Else:
 class Lambda:
     """A function of some `parameters`, which is the last argument of a `call` or a variable; `end` follows it.
 
-    One that `is_inlined` is so in any case.
+    One that `is_inlined` is so in any case, and one that `is_apart` never: its code exists once.
     """
 
     call: tuple[Piece, ...]
     parameters: str = "[[maybe_unused]] auto at"
     end: str = ");"
     is_inlined: bool = False
+    is_apart: bool = False
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
         inlined = " __attribute__((always_inline))" if self.is_inlined else ""
-        return (*self.call, f"[&]({self.parameters}){inlined}")
+        apart = " __attribute__((noinline))" if self.is_apart else ""
+        return (*self.call, f"[&]({self.parameters}){inlined}{apart}")
 
 
-Head = Scope | For | ForBlocks | Forever | If | Else | Lambda
+Head = Scope | For | ForRange | ForBlocks | Forever | If | Else | Lambda
 """What a block is."""
 
 
@@ -535,6 +548,30 @@ class Lines:
         with ExitStack() as stack:
             for axis in axes:
                 stack.enter_context(self.block(For(f"i{axis}", extents[axis])))
+            yield
+
+    @contextmanager
+    def in_parts(self, counters: Sequence[tuple[str, Size]]) -> Iterator[None]:
+        """For all values of `counters`, the last one innermost; the threads of a team compute ranges of them.
+
+        Turns must not read what others write. A part of a team has `memory` of its own; it is null without a team.
+        """
+        count = ONE
+        for _, size in counters:
+            count = count * size
+        parameters = "const std::size_t first, const std::size_t last, [[maybe_unused]] unsigned char* const memory"
+        head = Lambda((f"byTeam(team, {cpp(count)}, ",), parameters, is_apart=True)
+        name = counters[0][0] if len(counters) == 1 else "turn"
+        with self.block(head), self.block(ForRange(name)):
+            for i, (counter, size) in enumerate(counters if len(counters) > 1 else ()):
+                inner = ONE
+                for _, each in counters[i + 1 :]:
+                    inner = inner * each
+                value = name if inner == ONE else f"{name} / {cpp(inner)}"
+                value += f" % {cpp(size)}" if i else ""
+                self.declare(counter, value, kind="const std::size_t", may_be_unused=True)
+            for counter, size in counters:
+                self.add(Within(counter, size))
             yield
 
     @contextmanager

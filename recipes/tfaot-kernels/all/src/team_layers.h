@@ -10,9 +10,6 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-/// Parts for each thread: several, so that a thread which is held up computes fewer of them.
-inline constexpr std::size_t kPartsPerThread = 4;
-
 constexpr std::size_t divideUp(std::size_t count, std::size_t by) { return (count + by - 1) / by; }
 
 inline std::size_t wantedParts(const Team& team) { return kPartsPerThread * team.size; }

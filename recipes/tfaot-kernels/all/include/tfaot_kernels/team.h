@@ -27,6 +27,23 @@ void divide(const Team& team, std::size_t parts, Function part) {
       &part);
 }
 
+/// Parts for each thread: several, so that a thread which is held up computes fewer of them.
+inline constexpr std::size_t kPartsPerThread = 4;
+
+/// Calls part(first, last, scratch) for ranges of the numbers below `count`, which are computed in any order; without a team
+/// once, with null as scratch memory.
+template <class Function>
+void byTeam(const Team* team, std::size_t count, Function part) {
+  if (team == nullptr || count < 2) {
+    part(std::size_t{0}, count, nullptr);
+    return;
+  }
+  const std::size_t wanted = kPartsPerThread * team->size, parts = count < wanted ? count : wanted;
+  divide(*team, parts, [&](std::size_t number, unsigned char* scratch) {
+    part(count * number / parts, count * (number + 1) / parts, scratch);
+  });
+}
+
 }  // namespace tfaot_kernels
 
 #endif  // TFAOT_KERNELS_TEAM_H_
