@@ -92,9 +92,11 @@ def lock_toolchains(versions: Sequence[str] = ()) -> None:
 
 
 def lock_frontends() -> None:
-    """FORMAT.txt from FORMAT.in."""
+    """FORMAT.txt from FORMAT.in; FORMAT.overrides has versions that replace what packages ask for."""
     for source in sorted(FRONTENDS.glob("*.in")):
-        source.with_suffix(".txt").write_text(lock([str(source)]))
+        overrides = source.with_suffix(".overrides")
+        more = ["--overrides", str(overrides)] if overrides.exists() else []
+        source.with_suffix(".txt").write_text(lock([str(source)], more=more))
 
 
 def lock_peers() -> None:

@@ -51,6 +51,10 @@ def _hdf5(size: int) -> bytes:
 _GRAPH = _field(1, b"\x0a\x01x\x12\x0bPlaceholder") * 13
 FILES: Mapping[str, tuple[Format, bytes]] = {
     "net.onnx": ("onnx", (_ARTIFACTS / "torch" / "linear.onnx").read_bytes()),
+    "quantized.onnx": (
+        "qonnx",
+        _field(1, 8) + _field(7, bytes(1000)) + _field(8, b"\n\x17qonnx.custom_op.general\x10\1"),
+    ),
     "net.keras": ("keras", (_ARTIFACTS / "keras" / "torch.keras").read_bytes()),
     "net.h5": ("keras", _hdf5(2000)),
     "net.jax": ("jax", (_ARTIFACTS / "flax.jax").read_bytes()),

@@ -37,6 +37,8 @@ _KNOWN = {
     "XGBoost, binary": ("model.ubj", b"{L\0\0\0\0\0\0\0\7learner{L", "trees"),
     "LightGBM": ("model.txt", b"tree\nversion=v4\nnum_class=1", "trees"),
     "skops": ("model.bin", _archive("schema.json", "1.npy"), "trees"),
+    "QONNX": ("net.onnx", b"\x08\x08:\x02\n\0B\x1a\n\x16finn.custom_op.general\x10\1", "qonnx"),
+    "ONNX of version 13": ("net.onnx", b"\x08\x08:\x02\n\0B\x04\n\0\x10\x0d", "onnx"),
     "other JSON": ("model.json", b'{"layers": []}', None),
     "bytecode": ("model.bin", b"ML\xefR\r\x01", "mlir"),
     "StableHLO": ("model.txt", b"// A comment.\nmodule @jit_f attributes {x = 1} {\n  func.func", "mlir"),

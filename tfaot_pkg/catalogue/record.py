@@ -85,6 +85,7 @@ def record_of(entries: Sequence[RegistryEntry], deprecation: Deprecation | None,
 _FRAMEWORKS = {
     "keras": "Keras",
     "onnx": "ONNX",
+    "qonnx": "QONNX",
     "jax": "JAX",
     "mlir": "MLIR",
     "torch": "PyTorch",
@@ -111,9 +112,13 @@ def framework_of(info: Mapping[str, Any]) -> str:
 def _kin(info: Mapping[str, Any]) -> list[str]:
     """Other words for what made the model, and the program that wrote its ONNX file."""
     kind, origin = str(info.get("model_format")), str(info.get("origin"))
-    found = {"trees": ["trees", "bdt", "boosted"], "torch": ["torch"], "aten": ["torch"], "jax": ["stablehlo"]}.get(
-        kind, []
-    )
+    found = {
+        "trees": ["trees", "bdt", "boosted"],
+        "torch": ["torch"],
+        "aten": ["torch"],
+        "jax": ["stablehlo"],
+        "qonnx": ["quantized"],
+    }.get(kind, [])
     return found + [word for word in _PRODUCERS if kind == "onnx" and word in origin]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-Format = Literal["saved_model", "keras", "onnx", "aten", "torch", "jax", "mlir", "trees", "graph"]
+Format = Literal["saved_model", "keras", "onnx", "qonnx", "aten", "torch", "jax", "mlir", "trees", "graph"]
 """The field of `model` that names the model's files."""
 
 SAVED_MODEL: Format = "saved_model"
@@ -56,6 +56,18 @@ _FORMATS = (
         is_tensorflows=False,
         takes_constants=True,
         takes_counts=True,
+    ),
+    # Behind "onnx": its files have the same names, and recognition.py tells them by the domain of their operators.
+    FileFormat(
+        field="qonnx",
+        about="File of a quantized network in QONNX (.onnx with Quant, BipolarQuant or Trunc, as Brevitas, QKeras and "
+        "hls4ml's tools write it), instead of saved_model; answers are compared with those of QONNX's executor.",
+        example="./tagger.onnx",
+        title="a QONNX file",
+        suffixes=(".onnx",),
+        parts=(".data", "_data"),
+        is_tensorflows=False,
+        takes_constants=True,
     ),
     FileFormat(
         field="aten",
@@ -125,5 +137,5 @@ def format_of(path: Path) -> FileFormat | None:
     return next((each for each in _FORMATS if path.suffix.lower() in each.suffixes), None)
 
 
-LOWERED: frozenset[Format] = frozenset({"aten", "onnx", "torch", "trees"})
+LOWERED: frozenset[Format] = frozenset({"aten", "onnx", "qonnx", "torch", "trees"})
 """Formats whose models this tool makes programs of: no TensorFlow takes part."""

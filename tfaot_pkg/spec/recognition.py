@@ -1,10 +1,12 @@
 """Recognize the format of a model by its content: its first bytes, or the names in an archive. Nothing else is read.
 
-Formats without such marks (Protocol Buffers, artifacts of JAX) are recognized by the file's name.
+Formats without such marks (Protocol Buffers, artifacts of JAX) are recognized by the file's name; ONNX files of
+quantized networks by the domains of operators that they import.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import zipfile
@@ -14,6 +16,8 @@ from pathlib import Path
 
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.spec.formats import FILE_FORMATS, FileFormat, Format, format_of
+from tfaot_pkg.spec.wire_format import LENGTH, Damaged, fields
+from tfaot_pkg.worker_program.from_onnx.graphs import QONNX_DOMAINS
 
 _HEAD = 4096  # bytes: comments may stand before an MLIR module's first word
 _MOST_NAMES = 8  # of a folder, in a message
@@ -193,7 +197,32 @@ def recognized(path: Path) -> FileFormat | None:
             raise ModelError(f"{path} is {foreign.title}", hint=hint)
     if path.name == "checkpoint" or path.suffix == ".index" or re.search(r"\.data-\d{5}-of-\d{5}$", path.name):
         raise _checkpoint(path)
-    return format_of(path)
+    return _onnx_or_qonnx(path) if path.suffix == ".onnx" else format_of(path)
+
+
+def _onnx_or_qonnx(path: Path) -> FileFormat:
+    return FILE_FORMATS["qonnx" if is_qonnx(path) else "onnx"]
+
+
+_OPSET_IMPORT = 8
+"""The field of ONNX's ModelProto that names a domain of operators, and its version."""
+
+
+def is_qonnx(path: Path) -> bool:
+    """Whether the ONNX file at `path`, or in the folder, imports operators of QONNX; not of damaged files."""
+    found = sorted(path.glob("*.onnx"))[:1] if path.is_dir() else [path]
+    try:
+        with found[0].open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            imported = [content[each.start : each.end] for each in fields(content) if each.number == _OPSET_IMPORT]
+    except (Damaged, IndexError, OSError, ValueError):
+        return False
+    return any(_domain(each) in QONNX_DOMAINS for each in imported)
+
+
+def _domain(imported: bytes) -> str:
+    """The domain in an OperatorSetIdProto. Raises Damaged."""
+    named = [each for each in fields(imported) if (each.number, each.kind) == (1, LENGTH)]
+    return imported[named[-1].start : named[-1].end].decode("utf-8", "replace") if named else ""
 
 
 def _format_in(folder: Path) -> FileFormat | None:
@@ -206,7 +235,7 @@ def _format_in(folder: Path) -> FileFormat | None:
         return None
     # ONNX models of more than 2 GB, the limit of Protocol Buffers, keep their weights in files beside them.
     if sum(name.endswith(".onnx") for name in names) == 1:
-        return FILE_FORMATS["onnx"]
+        return _onnx_or_qonnx(folder)
     if any(name.endswith(".index") for name in names):
         raise _checkpoint(folder)
     found = ", ".join(names[:_MOST_NAMES]) or "nothing"

@@ -21,6 +21,7 @@ from tfaot_pkg.worker_program.messages.unspecified_results import (
     OPERATIONS,
     ORDER,
     OVERFLOW,
+    QUANTIZED,
     SHIFT,
     STEP,
     TIES,
@@ -292,6 +293,12 @@ def _as_no_root(seen: Evidence) -> Mask:
     return seen.as_exact & np.isnan(seen.eager)
 
 
+def _of_no_integer(seen: Evidence) -> Mask:
+    if seen.class_name == "nonfinite":
+        return ~seen.nothing
+    return np.isnan(seen.eager) if seen.is_float else seen.nothing
+
+
 def _nan_for_an_angle(seen: Evidence) -> Mask:
     return np.isnan(seen.eager) & np.isfinite(seen.answers.ours) if seen.is_float else seen.nothing
 
@@ -497,6 +504,16 @@ RULES: tuple[Rule, ...] = (
         source="TensorFlow's graph optimizer computes Pow(x, 0.5) as Sqrt(x), and Pow(x, -0.5) as Rsqrt(x), which are "
         "NaN for -inf; op by op, these are inf and 0, as in C (2.17.1, 2.21.0)",
         elements="those of the same graph node by node, in float64, for NaN",
+    ),
+    Rule(
+        name="NaN in a network of integers",
+        kind="NaN rule",
+        classes=CORNERS,
+        freedom=QUANTIZED,
+        excuses=_of_no_integer,
+        source="QONNX's executor holds integers as floats, and passes NaN on, which ONNX Runtime's maxima may lose; "
+        "integers have no NaN",
+        elements="those for which the answer is NaN; of the class nonfinite all of such rows",
     ),
     Rule(
         name="place of NaN",

@@ -22,6 +22,7 @@ _SHIFT = 2
 _MODELS = {
     "tensorflow": ("reference_tensorflow", "TensorFlowModel"),
     "onnx": ("from_onnx.answers", "OnnxModel"),
+    "qonnx": ("from_onnx.executed", "QonnxModel"),
     "jax": ("from_mlir.answers", "JaxModel"),
     "trees": ("from_trees.reading", "TreesModel"),
 }
@@ -47,7 +48,13 @@ _ADVICE = {
 _BESIDE = ("spread", "low", "high", "missing", "exact", "defined")
 """What may stand beside an output's answers."""
 _OTHER_INPUTS = "if the model is right, give inputs that it takes: validation: {inputs: FILE.npz}"
-_NAMES = {"tensorflow": "TensorFlow", "onnx": "ONNX Runtime", "jax": "JAX", "trees": "the library of the trees"}
+_NAMES = {
+    "tensorflow": "TensorFlow",
+    "onnx": "ONNX Runtime",
+    "qonnx": "QONNX",
+    "jax": "JAX",
+    "trees": "the library of the trees",
+}
 
 
 class Model(Protocol):

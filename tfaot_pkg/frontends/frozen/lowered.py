@@ -66,6 +66,7 @@ _LOWERINGS: Mapping[Format, Callable[[ModelSpec, Path, Reference], Lowered]] = {
     "trees": lambda _, parts, __: tree_lowering.lowered(parts),
     "aten": _of_aten,
     "onnx": _of_onnx,
+    "qonnx": _of_onnx,
     "torch": _of_onnx,
 }
 """What makes a program of the parts that a front-end wrote to a folder. Raises ValueError, Unsupported, ModelError."""

@@ -230,7 +230,7 @@ class SavedModel:
             out = str(made / _GRAPH)
             self._replace(Join(folder=str(folder), tags=tags, signature=signature, parts=parts, out=out), made, folder)
         # The converters of graphs and ONNX files set constants themselves (`constants` of their requests).
-        if model.constants and model.files.format not in ("graph", "onnx"):
+        if model.constants and model.files.format not in ("graph", "onnx", "qonnx"):
             made = self._pool.new_folder("pinned")
             out, constants = str(made / _GRAPH), model.constants
             pin = Pin(folder=str(folder), tags=tags, signature=signature, constants=constants, out=out)

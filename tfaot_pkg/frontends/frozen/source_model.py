@@ -191,6 +191,9 @@ _REQUESTS: Mapping[Format, _Request] = {
             path=path, shapes=shapes, out=out, operations=operations, constants=constants
         ),
     ),
+    "qonnx": lambda path, shapes, out, _, constants, __: ReadOnnx(
+        path=path, shapes=shapes, out=out, qonnx=True, constants=constants
+    ),
     "jax": lambda path, _, out, *__: ReadMlir(path=path, out=out),
     "mlir": lambda path, _, out, *__: ReadMlir(path=path, out=out),
     "trees": lambda path, _, out, *more: ReadTrees(path=path, out=out, call=more[-1]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from tfaot_pkg.analysis.program.independence import rows_of
 from tfaot_pkg.analysis.program.ranges import ranges_of
@@ -12,10 +13,11 @@ from tfaot_pkg.compiler.lowered import Lowered
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ROWS, Program, Shape, Symbol, Unsupported
 from tfaot_pkg.compiler.verifier import InvalidProgram, verify
 from tfaot_pkg.frontends.onnx_lowering.authored import Operations
-from tfaot_pkg.frontends.onnx_lowering.graph import Model
+from tfaot_pkg.frontends.onnx_lowering.graph import Model, Node
 from tfaot_pkg.frontends.onnx_lowering.lowering import NO_COUNTS, lower
 from tfaot_pkg.frontends.onnx_lowering.table import Refused
 from tfaot_pkg.ground.signature import DType, Signature, Tensor
+from tfaot_pkg.worker_program.from_onnx.graphs import QONNX
 from tfaot_pkg.worker_program.messages.formulas import Formula
 
 
@@ -29,10 +31,32 @@ def lowered(
 
     Raises Unsupported, ModelError.
     """
-    return analyzed(
-        lambda layers: lower(model, symbols, operations=operations, counts=counts, layers=layers),
+    floats: dict[int, Node] = {}
+    found = analyzed(
+        lambda layers: lower(
+            model, symbols, operations=operations, counts=counts, layers=layers,
+            floats=lambda node: floats.update({id(node): node}),
+        ),
         lambda program: signature_of(model, program, counts),
-    )
+    )  # fmt: skip
+    is_quantized = any(each.domain == QONNX for each in model.graph.nodes)
+    return replace(found, warnings=(*found.warnings, *_in_floats(list(floats.values())))) if is_quantized else found
+
+
+_MOST_NAMED = 8
+
+
+def _in_floats(nodes: Sequence[Node]) -> tuple[str, ...]:
+    """A sentence about the nodes of a quantized network that compute floats."""
+    named = [f"{each.op} ({each.name})" for each in nodes if each.domain != QONNX and each.op not in _MOVING]
+    if not named:
+        return ()
+    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    return (f"results in float32, not in integers: {', '.join(named[:_MOST_NAMED])}{more}",)
+
+
+_MOVING = frozenset("Flatten Identity Reshape Squeeze Transpose Unsqueeze".split())
+"""Operators that compute nothing."""
 
 
 def analyzed(make: Callable[[bool], Program], ends: Callable[[Program], Signature]) -> Lowered:

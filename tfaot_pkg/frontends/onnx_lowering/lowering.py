@@ -6,7 +6,7 @@ on shapes, cost nothing at run time. An operator or a form of one that has no lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -20,6 +20,7 @@ from tfaot_pkg.frontends.onnx_lowering import (
     convolutions,
     determinants,
     elementwise,
+    fixed_point,
     forests,
     images,
     indexing,
@@ -40,7 +41,7 @@ from tfaot_pkg.frontends.onnx_lowering import (
 from tfaot_pkg.frontends.onnx_lowering.authored import OWN_DOMAINS, Operations
 from tfaot_pkg.frontends.onnx_lowering.counted import counted, padded
 from tfaot_pkg.frontends.onnx_lowering.graph import Graph, Input, Model, Node, Output, Tensor
-from tfaot_pkg.frontends.onnx_lowering.scaled import in_integers
+from tfaot_pkg.frontends.onnx_lowering.scaled import Scaled, in_integers
 from tfaot_pkg.frontends.onnx_lowering.table import (
     MICROSOFT,
     ONNX,
@@ -51,11 +52,20 @@ from tfaot_pkg.frontends.onnx_lowering.table import (
     Results,
     constant_of,
 )
+from tfaot_pkg.worker_program.from_onnx.graphs import QONNX
+
+Floats = Callable[[Node], None]
+
+
+def _nobody(_: Node) -> None:
+    return
+
 
 NO_COUNTS: Mapping[str, str] = MappingProxyType({})
 FILLED_BY = (
-    contributed, control, convolutions, determinants, elementwise, forests, images, indexing, linear, moving,
-    normalizing, places, pooling, products, quantized, recurrent, reductions, sampling, selecting, sequences, signals,
+    contributed, control, convolutions, determinants, elementwise, fixed_point, forests, images, indexing, linear,
+    moving, normalizing, places, pooling, products, quantized, recurrent, reductions, sampling, selecting, sequences,
+    signals,
 )  # fmt: skip
 """The modules whose functions are in the table of operators."""
 
@@ -67,12 +77,14 @@ def lower(
     operations: Operations | None = None,
     counts: Mapping[str, str] = NO_COUNTS,
     layers: bool = True,
+    floats: Floats = _nobody,
 ) -> Program:
     """The program of `model`, whose outputs are in the order of the file. It is not verified.
 
     `symbols` are the open axes of the inputs beside the batch, by the names that these give them. `counts` are those of
     `model.counts`, by names of libraries: outputs behind those of the file. Raises Unsupported, which names the node,
-    and ModelError. Without `layers`, all operations are HLO's (compiler/listing.py).
+    and ModelError. Without `layers`, all operations are HLO's (compiler/listing.py). `floats` hears of each node that
+    computes floats which are not held as integers, too (scaled.py).
     """
     operations = operations or Operations()
     builder = Builder(symbols, layers=layers)
@@ -84,7 +96,7 @@ def lower(
         values: dict[str, Held] = {
             each.key: _read(builder, value) if each.dtype == "float16" else value for each, value in taken
         }
-        found = _Walk(model, builder, operations).values(model.graph, values, {})
+        found = _Walk(model, builder, operations, floats).values(model.graph, values, {})
         _require_used(operations)
         tensors = {each.name: _tensor(each, _found(each.key, found)) for each in model.outputs}
         results = counted(builder, tensors, counts).values()
@@ -129,8 +141,8 @@ def _shape(given: Input, symbols: set[str]) -> Shape:
 
 
 class _Walk:
-    def __init__(self, model: Model, builder: Builder, operations: Operations) -> None:
-        self._model, self._builder, self._operations = model, builder, operations
+    def __init__(self, model: Model, builder: Builder, operations: Operations, floats: Floats) -> None:
+        self._model, self._builder, self._operations, self._floats = model, builder, operations, floats
         self._known: dict[int, Value] = {}  # by the identity of the array, so that each is written once
         self._faults: dict[str, str] = {}
         self._lowered = 0
@@ -191,6 +203,8 @@ class _Walk:
         try:
             made: Results | None = None if is_authors else in_integers(call)
             results = _tuple(function(call) if made is None else made)
+            if any(isinstance(each, Value) and _is_float(each) for each in results):
+                self._floats(node)
             return padded(call, [self._rounded(call, each) for each in results])
         except Unsupported as error:
             hint = error.hint if isinstance(error, Refused) else ""
@@ -222,6 +236,8 @@ _OUTSIDE = "make the rows an output of the graph itself"
 
 def _missing(domain: str) -> tuple[str, str]:
     """Why there is no lowering of an operator, and what to do."""
+    if domain == QONNX:
+        return "this operator is not supported", "quantize to integers: Quant, BipolarQuant and Trunc are"
     if domain in OWN_DOMAINS:
         return "this operator is not supported", "replace it in the model: docs/onnx-coverage.md lists what is"
     return "this operator is neither ONNX's nor in compilation.operations of the spec", (
@@ -254,6 +270,11 @@ def _short_of(call: Call) -> Short:
 
 class _OfNode(Refused):
     """What a program cannot represent, with the innermost node."""
+
+
+def _is_float(made: Value) -> bool:
+    """Whether it is computed as floats alone."""
+    return made.known is None and made.is_float and not isinstance(made, Scaled)
 
 
 def _tuple(made: Results) -> tuple[Held | None, ...]:

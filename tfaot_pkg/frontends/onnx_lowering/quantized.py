@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, Size
@@ -61,17 +63,29 @@ def _quantize(call: Call) -> Value:
     return quantized(call, values, None if zero is None else spread_along(b, zero, x, axis, block), dtype)
 
 
-def quantized(call: Call, values: Value, zero: Value | None, dtype: str) -> Value:
-    """`values`, rounded and moved by the zero point, in the range of `dtype`."""
+def half_to_even(a: Arithmetic, values: Value) -> Value:
+    """As the standard says of QuantizeLinear."""
+    return a.unary("round-nearest-even", values)
+
+
+def quantized(
+    call: Call,
+    values: Value,
+    zero: Value | None,
+    dtype: str,
+    bounds: tuple[int, int] | None = None,
+    rounded: Callable[[Arithmetic, Value], Value] = half_to_even,
+) -> Value:
+    """`values`, rounded and moved by the zero point, between `bounds`, or in the range of `dtype`."""
     if dtype not in _QUANTIZED:
         raise call.fault(f"element type {dtype}")
     b, a, ends = call.builder, Arithmetic(call.builder, values), np.iinfo(NUMPY_TYPES[dtype])
-    # Half to even, as the standard says of QuantizeLinear; the zero point is added to whole numbers, which are counted
-    # from the lowest one: NaN becomes this one, as in ONNX Runtime, because conversions make 0 of it.
-    values = a.unary("round-nearest-even", values)
-    lowest = int(ends.min)
+    lowest, highest = bounds or (int(ends.min), int(ends.max))
+    # The zero point is added to whole numbers, which are counted from the lowest one: NaN becomes this one, as in ONNX
+    # Runtime, because conversions make 0 of it.
+    values = rounded(a, values)
     start = float(-lowest) if zero is None else a.sub(b.convert(zero, values.dtype), float(lowest))
-    values = a.min(a.max(a.add(values, start), 0.0), float(ends.max - lowest))
+    values = a.min(a.max(a.add(values, start), 0.0), float(highest - lowest))
     whole = b.convert(values, "s32")
     return b.convert(whole if lowest == 0 else Arithmetic(b, whole).add(whole, lowest), dtype)
 

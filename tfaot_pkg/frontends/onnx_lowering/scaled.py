@@ -50,7 +50,8 @@ def in_integers(call: Call) -> Value | None:
     return form(call)
 
 
-def _scaled(b: Builder, whole: Value, factor: Array, axis: int | None) -> Scaled:
+def scaled(b: Builder, whole: Value, factor: Array, axis: int | None) -> Scaled:
+    """Integers times `factor`, along `axis` if there are several."""
     shape = [-1 if place == axis else 1 for place in range(whole.rank)]
     by = known(factor.reshape(shape if factor.ndim else ()), "f32")
     made = b.map("multiply", b.convert(whole, "f32"), by)
@@ -59,11 +60,12 @@ def _scaled(b: Builder, whole: Value, factor: Array, axis: int | None) -> Scaled
     )  # fmt: skip
 
 
-def _of_bytes(b: Builder, x: Value, zero: Value | None, factor: Array, axis: int | None) -> Scaled:
+def of_bytes(b: Builder, x: Value, zero: Value | None, factor: Array, axis: int | None) -> Scaled:
+    """Bytes minus a zero point (0 if it is None), times `factor`."""
     whole = b.convert(x, "s32")
     if zero is not None:
         whole = Arithmetic(b, whole).sub(whole, b.convert(spread_along(b, zero, x, axis or 0), "s32"))
-    made = _scaled(b, whole, factor, axis)
+    made = scaled(b, whole, factor, axis)
     return replace(made, bytes=x if x.dtype in _BYTES else None, zero=zero)
 
 
@@ -76,16 +78,46 @@ def _dequantized(call: Call) -> Value | None:
         return None
     is_one = factor.size == 1
     axis = None if is_one else axis_of(call, x, scale)
-    return _of_bytes(call.builder, x, zero, factor.reshape(()) if is_one else factor, axis)
+    return of_bytes(call.builder, x, zero, factor.reshape(()) if is_one else factor, axis)
 
 
 def _moved(call: Call) -> Value | None:
     x = call.input(0)
-    if not isinstance(x, Scaled) or x.bytes is None or x.axis is not None or any(call.node.outputs[1:]):
+    if not isinstance(x, Scaled) or any(call.node.outputs[1:]):
         return None
-    moved = OPERATORS[call.node.domain, call.op](replace(call, inputs=(x.bytes, *call.inputs[1:])))
+    is_constant, is_turned = x.whole.numbers is not None, call.op == "Transpose"
+    if (x.bytes is None and not is_constant) or (x.axis is not None and not (is_constant and is_turned)):
+        return None
+    moving = x.whole if x.bytes is None or is_constant else x.bytes
+    moved = OPERATORS[call.node.domain, call.op](replace(call, inputs=(moving, *call.inputs[1:])))
     assert isinstance(moved, Value)
-    return _of_bytes(call.builder, moved, x.zero, x.factor, None)
+    if is_constant:
+        order = call.wholes("perm") or list(range(x.rank))[::-1]
+        return scaled(call.builder, moved, x.factor, None if x.axis is None else order.index(x.axis))
+    return of_bytes(call.builder, moved, x.zero, x.factor, None)
+
+
+def _joined(call: Call) -> Value | None:
+    """Bytes of one scale and zero point side by side."""
+    given = call.arrays
+    first = given[0]
+    if not isinstance(first, Scaled) or first.bytes is None or first.axis is not None:
+        return None
+    parts = [first.bytes]
+    for each in given[1:]:
+        if not isinstance(each, Scaled) or each.bytes is None or each.axis is not None:
+            return None
+        if each.bytes.dtype != first.bytes.dtype or each.factor != first.factor or not _is_same(each.zero, first.zero):
+            return None
+        parts.append(each.bytes)
+    joined = OPERATORS[call.node.domain, call.op](replace(call, inputs=tuple(parts)))
+    assert isinstance(joined, Value)
+    return of_bytes(call.builder, joined, first.zero, first.factor, None)
+
+
+def _is_same(one: Value | None, two: Value | None) -> bool:
+    number = _number(one)
+    return number is not None and number == _number(two)
 
 
 # -- products ----------------------------------------------------------------------------------------------------------
@@ -94,7 +126,7 @@ def _moved(call: Call) -> Value | None:
 def _operands(call: Call, outputs: int) -> tuple[Scaled, Scaled] | None:
     """Bytes of one scale, and constant weights of int8 whose scales are those of the axis `outputs`, if they differ."""
     x, w = call.input(0), call.input(1)
-    if not (isinstance(x, Scaled) and isinstance(w, Scaled)) or x.bytes is None or w.bytes is None:
+    if not (isinstance(x, Scaled) and isinstance(w, Scaled)) or x.bytes is None:
         return None
     numbers = w.whole.numbers
     if x.axis is not None or w.axis not in (None, outputs) or x.known is not None or numbers is None:
@@ -113,7 +145,7 @@ def _with_bias(
     factor = np.asarray(x.factor * w.factor, np.float32)
     whole = _whole_bias(bias, factor)
     total = sums(whole)
-    made = _scaled(call.builder, total, factor, axis if factor.ndim else None)
+    made = scaled(call.builder, total, factor, axis if factor.ndim else None)
     if bias is None or whole is not None:
         return made
     a = Arithmetic(call.builder, made)
@@ -121,8 +153,14 @@ def _with_bias(
 
 
 def _whole_bias(bias: Value | None, factor: Array) -> Value | None:
-    """A constant bias as integers, if it has the factor of products."""
-    if not isinstance(bias, Scaled) or bias.whole.numbers is None or bias.rank != 1:
+    """A constant bias as integers, if it has the factor of products, or is a multiple of it and it is a power of 2."""
+    if bias is None or bias.numbers is None or bias.rank != 1:
+        return None
+    if np.all(np.frexp(factor)[0] == 0.5) and factor.shape in ((), bias.numbers.shape):
+        many = bias.numbers.astype(np.float64) / factor
+        is_whole = bool(np.all(np.abs(many) < 1 << 30) and np.all(many == np.rint(many)))
+        return known(many.astype(np.int32), "s32") if is_whole else None
+    if not isinstance(bias, Scaled) or bias.whole.numbers is None:
         return None
     numbers = bias.whole.numbers
     both = np.broadcast_arrays(bias.factor, factor, numbers)
@@ -174,7 +212,7 @@ def _add(call: Call) -> Value | None:
             continue
         whole = _whole_bias(bias, x.factor)
         if whole is not None:
-            return _scaled(call.builder, call.builder.map("add", x.whole, whole), x.factor, x.axis)
+            return scaled(call.builder, call.builder.map("add", x.whole, whole), x.factor, x.axis)
     return None
 
 
@@ -182,7 +220,10 @@ def _relu(call: Call) -> Value | None:
     x, b = call.input(0), call.builder
     if not isinstance(x, Scaled) or x.known is not None:
         return None
-    return _scaled(b, Arithmetic(b, x.whole).max(x.whole, 0), x.factor, x.axis)
+    if x.bytes is not None and x.axis is None and (zero := _number(x.zero)) is not None:
+        most = Arithmetic(b, b.convert(x.bytes, "s32")).max(b.convert(x.bytes, "s32"), zero)
+        return of_bytes(b, b.convert(most, x.bytes.dtype), x.zero, x.factor, None)
+    return scaled(b, Arithmetic(b, x.whole).max(x.whole, 0), x.factor, x.axis)
 
 
 def _quantized(call: Call) -> Value | None:
@@ -212,6 +253,7 @@ def _number(zero: Value | None) -> int | None:
 
 _FORMS: Mapping[str, Callable[[Call], Value | None]] = {
     "Add": _add,
+    "Concat": _joined,
     "Conv": _conv,
     "DequantizeLinear": _dequantized,
     "Gemm": _gemm,

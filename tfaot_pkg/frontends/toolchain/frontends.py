@@ -35,7 +35,7 @@ class Frontend:
     """
 
     format: Format
-    framework: Literal["onnx", "jax", "trees", "aten"]
+    framework: Literal["onnx", "qonnx", "jax", "trees", "aten"]
     title: str
     reference: str
     engines: Mapping[str, str] = field(hash=False)
@@ -57,6 +57,7 @@ class Frontend:
 
 
 _ONNX: Mapping[str, str] = MappingProxyType({"ONNX Runtime": "onnxruntime"})
+_QONNX: Mapping[str, str] = MappingProxyType({"QONNX": "qonnx"})
 _NONE: Mapping[str, str] = MappingProxyType({})
 _JAX: Mapping[str, str] = MappingProxyType({"JAX": "jax"})
 _TREES: Mapping[str, str] = MappingProxyType(
@@ -66,6 +67,9 @@ _TREES: Mapping[str, str] = MappingProxyType(
 FRONTENDS: Mapping[Format, Frontend] = MappingProxyType({
     "onnx": Frontend(
         format="onnx", framework="onnx", title="ONNX and ONNX Runtime", reference="ONNX Runtime", engines=_ONNX
+    ),
+    "qonnx": Frontend(
+        format="qonnx", framework="qonnx", title="QONNX and ONNX Runtime", reference="QONNX", engines=_QONNX
     ),
     # Files of PyTorch have an ONNX form, because PyTorch itself would be gigabytes (docs/decisions/054).
     "torch": Frontend(

@@ -67,7 +67,7 @@ def lowered_view(plan: Plan, pipeline: Pipeline, *, after: str | None = None, ha
     has no lowering.
     """
     model = plan.spec.model
-    if model.files.format not in ("onnx", "torch"):
+    if model.files.format not in ("onnx", "qonnx", "torch"):
         raise ModelError("only operators of ONNX files are lowered one by one", hint="look at --what program")
     with pipeline.workers(pipeline.environment_of(plan)) as pool:
         folder = SavedModel(model, plan.source, pool).parts()

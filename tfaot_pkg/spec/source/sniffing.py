@@ -19,7 +19,8 @@ from pathlib import Path
 
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.spec.formats import FILE_FORMATS, SAVED_MODEL, Format
-from tfaot_pkg.spec.recognition import recognized
+from tfaot_pkg.spec.recognition import is_qonnx, recognized
+from tfaot_pkg.spec.wire_format import LENGTH, VARINT, Damaged, fields
 
 _LARGE = 24 << 20
 """Bytes up to which a text is read as a whole. Of longer ones, which would take more than a second, ends are read."""
@@ -29,14 +30,6 @@ _TITLES: Mapping[Format, str] = {
     SAVED_MODEL: "a SavedModel",
     **{name: each.title for name, each in FILE_FORMATS.items()},
 }
-
-
-class _Fault(ValueError):
-    """Why a file is not read; `is_cut` if it has the right beginning."""
-
-    def __init__(self, why: str, *, is_cut: bool = False) -> None:
-        super().__init__(why)
-        self.is_cut = is_cut
 
 
 def require_whole(wanted: Format, path: Path) -> None:
@@ -50,10 +43,10 @@ def require_whole(wanted: Format, path: Path) -> None:
         _CHECKS[wanted](path)
     except OSError:
         return
-    except (_Fault, ValueError, RecursionError) as error:
+    except (Damaged, ValueError, RecursionError) as error:
         is_other = found is not None and found.field != wanted
         looks = f"; if it is {found.title}, say so in the spec: model.{found.field}" if found and is_other else ""
-        what = "is damaged" if isinstance(error, _Fault) and error.is_cut else f"is damaged, or not {_TITLES[wanted]}"
+        what = "is damaged" if isinstance(error, Damaged) and error.is_cut else f"is damaged, or not {_TITLES[wanted]}"
         raise ModelError(f"{path} {what}: {_short(error)}", hint=f"{_AGAIN}{looks}") from error
 
 
@@ -66,14 +59,9 @@ def _mapped(path: Path) -> Iterator[mmap.mmap]:
     """The content of the file, read as it is used."""
     with path.open("rb") as file:
         if not path.stat().st_size:
-            raise _Fault("it is empty", is_cut=True)
+            raise Damaged("it is empty", is_cut=True)
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             yield content
-
-
-# Protocol Buffers (https://protobuf.dev/programming-guides/encoding/): a message is fields, each with a number, a kind
-# of its value, and the value or its length.
-_VARINT, _EIGHT, _LENGTH, _FOUR = 0, 1, 2, 5
 
 
 def _message(known: Mapping[int, int], needed: int, what: str) -> Callable[[Path], None]:
@@ -82,56 +70,21 @@ def _message(known: Mapping[int, int], needed: int, what: str) -> Callable[[Path
     def check(path: Path) -> None:
         with _mapped(path) as content:
             found = set()
-            for number, kind in _fields(content):
-                if known.get(number, kind) != kind:
-                    raise _Fault(f"its field {number} has another type")
-                found.add(number)
+            for each in fields(content):
+                if known.get(each.number, each.kind) != each.kind:
+                    raise Damaged(f"its field {each.number} has another type")
+                found.add(each.number)
             if needed not in found:
-                raise _Fault(f"it has no {what}")
+                raise Damaged(f"it has no {what}")
 
     return check
 
 
-def _fields(content: mmap.mmap) -> Iterator[tuple[int, int]]:
-    """Number and kind of each field."""
-    at, end = 0, len(content)
-    while at < end:
-        start = at
-        tag, at = _varint(content, at)
-        number, kind = tag >> 3, tag & 7
-        if not number or number >= 1 << 29 or kind not in (_VARINT, _EIGHT, _LENGTH, _FOUR):
-            raise _Fault(f"no field of a message begins at byte {start}")
-        if kind == _VARINT:
-            _, at = _varint(content, at)
-        elif kind == _LENGTH:
-            size, at = _varint(content, at)
-            at += size
-        else:
-            at += 8 if kind == _EIGHT else 4
-        if at > end:
-            why = f"its field {number}, at byte {start}, reaches to byte {at}, and the file ends at {end}"
-            raise _Fault(why, is_cut=start > 0)
-        yield number, kind
-
-
-def _varint(content: mmap.mmap, at: int) -> tuple[int, int]:
-    """A number in groups of seven bits, lowest first, and where it ends."""
-    value = 0
-    for place in range(10):
-        if at + place >= len(content):
-            raise _Fault("it ends within a number")
-        byte = content[at + place]
-        value |= (byte & 127) << (7 * place)
-        if byte < 128:
-            return value, at + place + 1
-    raise _Fault(f"no number begins at byte {at}")
-
-
-_ONNX = _message({1: _VARINT, 2: _LENGTH, 3: _LENGTH, 4: _LENGTH, 5: _VARINT, 6: _LENGTH, 7: _LENGTH, 8: _LENGTH,
-                  14: _LENGTH, 20: _LENGTH, 25: _LENGTH}, 7, "graph")  # fmt: skip
-_GRAPH = _message({1: _LENGTH, 2: _LENGTH, 3: _VARINT, 4: _LENGTH, 5: _LENGTH}, 1, "nodes")
-_META_GRAPH = _message(dict.fromkeys(range(1, 8), _LENGTH), 2, "graph")
-_SAVED_MODEL = _message({1: _VARINT, 2: _LENGTH}, 2, "graph")
+_ONNX = _message({1: VARINT, 2: LENGTH, 3: LENGTH, 4: LENGTH, 5: VARINT, 6: LENGTH, 7: LENGTH, 8: LENGTH,
+                  14: LENGTH, 20: LENGTH, 25: LENGTH}, 7, "graph")  # fmt: skip
+_GRAPH = _message({1: LENGTH, 2: LENGTH, 3: VARINT, 4: LENGTH, 5: LENGTH}, 1, "nodes")
+_META_GRAPH = _message(dict.fromkeys(range(1, 8), LENGTH), 2, "graph")
+_SAVED_MODEL = _message({1: VARINT, 2: LENGTH}, 2, "graph")
 """ModelProto of ONNX; GraphDef, MetaGraphDef and SavedModel of TensorFlow."""
 
 
@@ -139,6 +92,12 @@ def _onnx(path: Path) -> None:
     files = sorted(path.glob("*.onnx")) if path.is_dir() else [path]
     for each in files:
         _ONNX(each)
+
+
+def _qonnx(path: Path) -> None:
+    _onnx(path)
+    if not is_qonnx(path):
+        raise Damaged("it has no operators of QONNX, such as Quant")
 
 
 _INDEX_ENDS = struct.pack("<Q", 0xDB4775248B80FB57)
@@ -149,11 +108,11 @@ def _saved_model(path: Path) -> None:
     if path.is_dir() and (path / "saved_model.pb").is_file():
         try:
             _SAVED_MODEL(path / "saved_model.pb")
-        except _Fault as fault:
-            raise _Fault(f"saved_model.pb is damaged or empty: {fault}") from fault
+        except Damaged as fault:
+            raise Damaged(f"saved_model.pb is damaged or empty: {fault}") from fault
     index = path / "variables" / "variables.index"
     if index.is_file() and _last_bytes(index, 8) != _INDEX_ENDS:
-        raise _Fault(f"its variables are damaged: {index.name} is cut off", is_cut=True)
+        raise Damaged(f"its variables are damaged: {index.name} is cut off", is_cut=True)
 
 
 def _last_bytes(path: Path, count: int) -> bytes:
@@ -172,7 +131,7 @@ def _graph(path: Path) -> None:
     else:
         try:
             _GRAPH(path)
-        except _Fault:
+        except Damaged:
             # A SavedModel's graph under another name: the reader says what to name instead.
             _SAVED_MODEL(path)
 
@@ -193,15 +152,15 @@ def _require_hdf5(head: bytes, size: int) -> None:
     """HDF5's superblock says where the file ends (its File Format Specification, II.A)."""
     version = head[8] if len(head) == 64 else 255
     if version > 3:
-        raise _Fault("its first bytes are cut off, or of an unknown version of HDF5")
+        raise Damaged("its first bytes are cut off, or of an unknown version of HDF5")
     width, place = (head[13], 24) if version < 2 else (head[9], 12)
     if width not in (2, 4, 8) or len(head) < place + 3 * width:
-        raise _Fault(f"its addresses have {width} bytes")
+        raise Damaged(f"its addresses have {width} bytes")
     # Base address, another address, end of the file.
     place += (4 if version == 1 else 0) + 2 * width
     end = int.from_bytes(head[place : place + width], "little")
     if end > size:
-        raise _Fault(f"it should have {end} bytes, and has {size}", is_cut=True)
+        raise Damaged(f"it should have {end} bytes, and has {size}", is_cut=True)
 
 
 @contextmanager
@@ -214,16 +173,16 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
             yield archive
     except zipfile.BadZipFile as error:
         if is_zip:
-            raise _Fault(f"it is cut off, or damaged: {error}", is_cut=True) from error
-        raise _Fault("it is no archive") from error
+            raise Damaged(f"it is cut off, or damaged: {error}", is_cut=True) from error
+        raise Damaged("it is no archive") from error
     except (EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
-        raise _Fault(f"a member of it is damaged: {error}", is_cut=True) from error
+        raise Damaged(f"a member of it is damaged: {error}", is_cut=True) from error
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> bytes:
     found = next((each for each in archive.infolist() if each.filename.rpartition("/")[2] == name), None)
     if found is None:
-        raise _Fault(f"it has no {name}")
+        raise Damaged(f"it has no {name}")
     if found.file_size > _LARGE:
         return b"{}"
     return archive.read(found)
@@ -237,7 +196,7 @@ def _torch(path: Path) -> None:
         return
     with _archive(path) as archive:
         if "program.json" in archive.namelist():
-            raise _Fault("it has a program in PyTorch's core operators")
+            raise Damaged("it has a program in PyTorch's core operators")
         if any(name.endswith("tfaot/model.onnx") for name in archive.namelist()):  # else its reader says what to do
             _member(archive, "model.onnx")
 
@@ -247,7 +206,7 @@ def _aten(path: Path) -> None:
         document = json.loads(_member(archive, "program.json"))
         # An empty document stands for one that is too large to look at.
         if not isinstance(document, dict) or (document and "nodes" not in document):
-            raise _Fault("its program.json has no nodes")
+            raise Damaged("its program.json has no nodes")
 
 
 _BYTECODE = b"ML\xefR"
@@ -265,14 +224,14 @@ def _jax(path: Path) -> None:
         (back,) = struct.unpack_from("<i", content, root) if 4 <= root <= size - 4 else (0,)
         places = root - back
         if not 4 <= places <= size - 4 or struct.unpack_from("<H", content, places)[0] < 4:
-            raise _Fault("it has no table of its parts")
+            raise Damaged("it has no table of its parts")
         # The module is bytes in a vector, with their number before them.
         begins = content.find(_BYTECODE)
         if begins < 4:
-            raise _Fault("it has no module of MLIR")
+            raise Damaged("it has no module of MLIR")
         (length,) = struct.unpack_from("<I", content, begins - 4)
         if begins + length > size:
-            raise _Fault(f"its module should end at byte {begins + length}, and the file ends at {size}", is_cut=True)
+            raise Damaged(f"its module should end at byte {begins + length}, and the file ends at {size}", is_cut=True)
 
 
 def _mlir(path: Path) -> None:
@@ -290,28 +249,28 @@ def _require_sections(content: mmap.mmap) -> None:
     _, at = _prefixed(content, 4)
     at = content.find(b"\0", at) + 1
     if not at:
-        raise _Fault("it ends within the name of its writer", is_cut=True)
+        raise Damaged("it ends within the name of its writer", is_cut=True)
     while at < len(content):
         kind, at = content[at], at + 1
         size, at = _prefixed(content, at)
         if kind & 128:  # aligned: the next bytes are padding
             alignment, at = _prefixed(content, at)
             if not alignment or alignment & (alignment - 1):
-                raise _Fault(f"a section is aligned to {alignment} bytes")
+                raise Damaged(f"a section is aligned to {alignment} bytes")
             at = -(-at // alignment) * alignment
         at += size
     if at > len(content):
-        raise _Fault(f"it should end at byte {at}, and ends at {len(content)}", is_cut=True)
+        raise Damaged(f"it should end at byte {at}, and ends at {len(content)}", is_cut=True)
 
 
 def _prefixed(content: mmap.mmap, at: int) -> tuple[int, int]:
     """A number whose first byte says by its lowest bits how many follow, and where it ends."""
     if at >= len(content):
-        raise _Fault("it ends within a number", is_cut=True)
+        raise Damaged("it ends within a number", is_cut=True)
     first = content[at]
     count = 9 if not first else (first & -first).bit_length()
     if at + count > len(content):
-        raise _Fault("it ends within a number", is_cut=True)
+        raise Damaged("it ends within a number", is_cut=True)
     whole = int.from_bytes(content[at : at + count], "little")
     return (whole >> 8 if count == 9 else whole >> count), at + count
 
@@ -323,13 +282,13 @@ def _require_text(path: Path, begins: bytes, *, comment: bytes) -> None:
     """A text with balanced braces that begins so."""
     content = _whole_or_ends(path)
     if re.match(begins, content) is None:
-        raise _Fault("it begins with none of its words")
+        raise Damaged("it begins with none of its words")
     if len(content) < path.stat().st_size:
         return
     plain = re.sub(_STRING + rb"|" + comment, b"", content)
     opened, closed = plain.count(b"{"), plain.count(b"}")
     if opened != closed:
-        raise _Fault(f"it has {opened} opening and {closed} closing braces", is_cut=True)
+        raise Damaged(f"it has {opened} opening and {closed} closing braces", is_cut=True)
 
 
 def _whole_or_ends(path: Path) -> bytes:
@@ -359,7 +318,7 @@ def _trees(path: Path) -> None:
     elif start.startswith(b"tree"):
         _require_lightgbm(path)
     else:
-        raise _Fault(
+        raise Damaged(
             "XGBoost's models as JSON or UBJSON, LightGBM's as text, scikit-learn's as skops files and TMVA's "
             ".weights.xml files are read, and it begins as none of them"
         )
@@ -372,14 +331,14 @@ def _unpacked(path: Path) -> bytes:
             content = file.read(_LARGE)
             return content if not file.read(1) else content + b"</MethodSetup>"
     except (EOFError, OSError, zlib.error) as error:
-        raise _Fault(f"it is cut off, or damaged: {error}", is_cut=True) from error
+        raise Damaged(f"it is cut off, or damaged: {error}", is_cut=True) from error
 
 
 def _require_xml(content: bytes) -> None:
     if b"<MethodSetup" not in content:
-        raise _Fault("it has no element MethodSetup, as weight files of TMVA have")
+        raise Damaged("it has no element MethodSetup, as weight files of TMVA have")
     if not content.rstrip().endswith(b"</MethodSetup>"):
-        raise _Fault("it ends before its element MethodSetup does", is_cut=True)
+        raise Damaged("it ends before its element MethodSetup does", is_cut=True)
 
 
 def _require_xgboost(path: Path) -> None:
@@ -388,25 +347,26 @@ def _require_xgboost(path: Path) -> None:
     if is_json and len(content) == path.stat().st_size:
         document = json.loads(content)
         if not isinstance(document, dict) or "learner" not in document:
-            raise _Fault("it has no learner")
+            raise Damaged("it has no learner")
     elif b"learner" not in content[:_END]:
-        raise _Fault("it has no learner")
+        raise Damaged("it has no learner")
     # UBJSON, or a long text: each ends with the brace of its document.
     elif not content.rstrip(b" \t\r\n").endswith(b"}"):
-        raise _Fault("it ends before its document does", is_cut=True)
+        raise Damaged("it ends before its document does", is_cut=True)
 
 
 def _require_lightgbm(path: Path) -> None:
     with _mapped(path) as content:
         # Behind the trees are parameters and the importance of features.
         if re.search(rb"^end of trees", content, re.MULTILINE) is None:
-            raise _Fault("it ends before its trees do", is_cut=True)
+            raise Damaged("it ends before its trees do", is_cut=True)
 
 
 _CHECKS: Mapping[Format, Callable[[Path], None]] = {
     SAVED_MODEL: _saved_model,
     "keras": _keras,
     "onnx": _onnx,
+    "qonnx": _qonnx,
     "aten": _aten,
     "torch": _torch,
     "jax": _jax,

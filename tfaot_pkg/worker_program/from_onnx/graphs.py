@@ -17,6 +17,10 @@ GRAPH is a document with the fields
 GRAPH = "graph.json"
 TENSORS = "tensors.npz"
 
+QONNX = "qonnx.custom_op.general"
+QONNX_DOMAINS = frozenset((QONNX, "finn.custom_op.general", "onnx.brevitas"))
+"""The domain of QONNX's operators, and its earlier names, which exporters still write."""
+
 OLDEST = 7
 """The oldest opset that is read: from 7 on, arithmetic broadcasts as NumPy does."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import defined_results
 import numpy as np
+from from_onnx.graphs import QONNX
 from from_onnx.operators import operators
 from messages import open_results
 
@@ -24,12 +25,13 @@ _DTYPES = ("dtype", "to", "output_dtype", "stash_type")
 
 
 class Walk:
-    """The model in `file`, whose operators have no functions of their own."""
+    """A model whose operators have no functions of their own; `more` are classes of those of other domains."""
 
-    def __init__(self, model: ModelProto) -> None:
+    def __init__(self, model: ModelProto, more: Sequence[type] = ()) -> None:
         # Shapes are not checked, and types change.
         del model.graph.value_info[:]
         self._models = {False: model, True: doubled(model)}
+        self._more = more
         self._evaluators: dict[tuple[bool, bool], Any] = {}
 
     def run(
@@ -61,7 +63,7 @@ class Walk:
 
         if (double, defines) not in self._evaluators:
             opset = min((each.version for each in self._models[double].opset_import if not each.domain), default=19)
-            own = [*operators(opset), *([_conversion()] if defines else [])]
+            own = [*self._more, *operators(opset), *([_conversion()] if defines else [])]
             self._evaluators[double, defines] = ReferenceEvaluator(self._models[double], new_ops=own)
         return self._evaluators[double, defines]
 
@@ -81,11 +83,14 @@ def _conversion() -> type:
 
 
 def _observed(observe: Callable[[open_results.Node], None], node: Any, known: dict[str, Array]) -> None:
-    name = f"ai.onnx.{node.op_type}"
+    name = f"{'qonnx' if node.onnx_node.domain == QONNX else 'ai.onnx'}.{node.op_type}"
     if not open_results.watched(name):
         return
     operands = tuple(np.asarray(known[each]) for each in node.input if each)
     attributes = {each.name: each.i or each.f for each in node.onnx_node.attribute if each.type in (1, 2)}
+    modes = [each.s.decode("utf-8", "replace").upper() for each in node.onnx_node.attribute if each.name == _MODE]
+    if any(mode in _AT_WHOLE for mode in modes):
+        attributes["at_whole"] = 1
     to = np.asarray(known[node.output[0]]).dtype if node.op_type == "Cast" else None
     observe(
         open_results.Node(
@@ -93,6 +98,10 @@ def _observed(observe: Callable[[open_results.Node], None], node: Any, known: di
             attributes={"axis": 0, **attributes} if node.op_type in ("ArgMax", "ArgMin") else attributes,
         )
     )  # fmt: skip
+
+
+_MODE, _AT_WHOLE = "rounding_mode", frozenset("CEIL DOWN FLOOR UP".split())
+"""QONNX's attribute, and those of its values by which results jump at whole numbers; by others they do in between."""
 
 
 def _widened(values: Array) -> Array:

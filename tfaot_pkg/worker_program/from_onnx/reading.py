@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from from_onnx import exported
+from from_onnx import exported, fixed_point
 from from_onnx.authored_nodes import has_foreign, require_outside
 from from_onnx.borders import as_numbers
 from from_onnx.graphs import GRAPH, NATIVE, OLDEST, TENSORS
@@ -45,6 +45,10 @@ def read(request: ReadOnnx, report: Report) -> SourceModel:
         with open(file, "wb") as stream:
             stream.write(content)
     model = _loaded(file, content)
+    if request.qonnx:
+        fixed_point.use_one_domain(model)
+    else:
+        fixed_point.require_none(model, request.operations)
     labels = as_numbers(model)
     require_outside(model, request.operations)
     opset = _opset(model)
@@ -60,7 +64,7 @@ def read(request: ReadOnnx, report: Report) -> SourceModel:
     answered = bool(request.out) and exported.write_answers(model, names, request.out)
     found = SourceModel(
         file=file,
-        origin=f"{framework}, ONNX opset {opset}" if framework else _origin(model, opset, labels),
+        origin=f"{framework}, ONNX opset {opset}" if framework else _origin(model, opset, labels, request.qonnx),
         inputs=tuple(_tensor(name, value, names_first) for name, value in keys[0].items()),
         outputs=tuple(_tensor(name, value, names_first) for name, value in keys[1].items()),
         by_row=by_row,
@@ -208,9 +212,9 @@ def _opset(model: ModelProto) -> int:
     return opset
 
 
-def _origin(model: ModelProto, opset: int, labels: list[list[str]]) -> str:
+def _origin(model: ModelProto, opset: int, labels: list[list[str]], is_qonnx: bool) -> str:
     producer = " ".join(filter(None, (model.producer_name, model.producer_version)))
-    text = f"ONNX, opset {opset}" + (f", producer {producer}" if producer else "")
+    text = f"{'QONNX' if is_qonnx else 'ONNX'}, opset {opset}" + (f", producer {producer}" if producer else "")
     text += "".join(f", labels from 0 on: {', '.join(each)}" for each in labels)
     # Terminals and pages show this text, which a file may fill with any characters.
     return re.sub(r"[^\x20-\x7e]", "?", text)[:200]

@@ -20,6 +20,7 @@ from .unspecified_results import (
     OPERATIONS,
     ORDER,
     OVERFLOW,
+    QUANTIZED,
     SHIFT,
     STEP,
     TIES,
@@ -233,7 +234,7 @@ def _distance(node: Node, x: Array, y: Array | None) -> Array | None:
         return np.abs(x - np.rint(x))
     if kind in ("Round", "Rint", "round"):
         return np.abs(x - np.floor(x) - 0.5)
-    if kind in ("Sign", "sign"):
+    if kind in ("Sign", "sign", "BipolarQuant"):
         return np.abs(x)
     if kind in _COMPARISONS:
         return None if y is None else np.abs(x - y.astype(np.float64))
@@ -243,6 +244,8 @@ def _distance(node: Node, x: Array, y: Array | None) -> Array | None:
         near: Array = np.abs(x[..., None] - y.astype(np.float64)[..., None, :]).min(-1)
         return near
     step = _quantum(node, kind, y)
+    if step is not None and node.attributes.get("at_whole"):
+        return np.abs(x / step - np.rint(x / step)) * step
     return None if step is None else np.abs(x / step - np.floor(x / step) - 0.5) * step
 
 
@@ -251,6 +254,8 @@ def _quantum(node: Node, kind: str, y: Array | None) -> Array | None:
     if kind == "QuantizeLinear":
         axis = int(node.attributes.get("axis", 1))
         return None if y is None else _along(y.astype(np.float64), node.operands[0].ndim, axis)
+    if kind in ("IntQuant", "Quant", "Trunc"):
+        return None if y is None else y.astype(np.float64)
     if kind.startswith("FakeQuant"):
         numbers = node.attributes
         least, most = (
@@ -316,6 +321,7 @@ _CONDITIONS: dict[str, Callable[[Node, Node], Bools | list[Bools] | None]] = {
     DIVISION: _division,
     MAXIMUM: _maximum,
     ORDER: _nan,
+    QUANTIZED: _nan,
     TIES: _ties,
     STEP: _step,
     OVERFLOW: _overflow,

@@ -263,7 +263,7 @@ class Reference(OfSignature):
     jit: bool = False
     perturbed: int = 0
     tolerant: bool = False
-    framework: Literal["tensorflow", "onnx", "jax", "trees"] = "tensorflow"
+    framework: Literal["tensorflow", "onnx", "qonnx", "jax", "trees"] = "tensorflow"
     feeds: Mapping[str, str] = field(default_factory=dict)
     fetches: Mapping[str, str] = field(default_factory=dict)
     by_row: bool = False

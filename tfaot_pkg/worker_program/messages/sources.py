@@ -108,12 +108,13 @@ class ReadOnnx:
     there is one.
 
     `shapes` are those of inputs that the spec sets, by name; `constants` are inputs that get a value; `operations`
-    are names of those that the author supplies.
+    are names of those that the author supplies. `qonnx` says that it is read with the operators of QONNX.
     """
 
     path: str
     shapes: Mapping[str, Sizes]
     out: str
+    qonnx: bool = False
     operations: tuple[str, ...] = ()
     constants: Mapping[str, Values] = field(default_factory=dict)
 

@@ -1,12 +1,13 @@
 """Operations whose result the framework does not define for some operands, by the freedom that it leaves.
 
 An operation of TensorFlow has its own name here, one of ONNX the prefix `ai.onnx.`, one of StableHLO `stablehlo.`, and
-one of PyTorch `aten.`.
+one of PyTorch `aten.`, and one of QONNX `qonnx.`.
 messages/open_results.py finds the rows of a batch in which such operands occur, verify/rules.py what they excuse.
 """
 
 CONVERSION, SHIFT, DIVISION = "conversion", "shift", "division"
 MAXIMUM, ORDER, TIES, STEP, OVERFLOW = "maximum", "order", "ties", "step", "overflow"
+QUANTIZED = "quantized"
 
 
 def _named(tensorflow: str, onnx: str, stablehlo: str = "", aten: str = "") -> frozenset[str]:
@@ -43,6 +44,8 @@ _PRODUCTS = _named(
     "add divide exponential multiply power subtract",
     "_to_copy add addcdiv addcmul cosh cumprod div elu exp expm1 gelu mul pow prod reciprocal rsub selu sinh sub",
 )
+
+_OF_FEW_BITS = frozenset(f"qonnx.{each}" for each in ("BipolarQuant", "IntQuant", "Quant", "Trunc"))
 
 OPERATIONS = {
     # C++ and NumPy leave a conversion of NaN, or of a number out of the integers' range, undefined; so do TensorFlow's
@@ -86,6 +89,9 @@ OPERATIONS = {
         "QLinearConv QLinearMatMul QuantizeLinear Round Sign",
         "ceil compare convert floor round_nearest_afz round_nearest_even sign",
         "_to_copy bucketize ceil div eq floor floor_divide fmod ge gt le lt ne remainder round searchsorted sign trunc",
-    ),
+    )
+    | _OF_FEW_BITS,
+    # No integer is NaN: QONNX's executor has floats, a network of integers does not.
+    QUANTIZED: _OF_FEW_BITS,
     OVERFLOW: _SUMS | _PRODUCTS,
 }

@@ -1,0 +1,117 @@
+"""Quantized networks give the bits of QONNX's executor, in the interpreter and in packages."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.commands import run_command
+from tests.homes import home_with_frontend
+from tests.kept import kept
+from tests.onnx_lowering.graphs import WORKER, model_in, valid
+from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.passes import pipeline as passes
+from tfaot_pkg.frontends.frozen.model import worker_program_digest
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.ground.arrays import Array, read_arrays
+from tfaot_pkg.ground.keys import sha256_file, sha256_tree
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.runtime.loader import load
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+_MAKER = Path(__file__).with_name("qonnx_networks.py")
+_FILES = Path(__file__).with_name("artifacts")
+_ROUNDED = ("brevitas", "learned_scales")
+"""Biases, normalizations or scales of these are no powers of 2: QONNX's sums of floats are rounded."""
+_BYTES = {
+    "bipolar": 3,
+    "brevitas": 2,
+    "conv1d": 2,
+    "conv2d": 5,
+    "deep_sets": 3,
+    "dense": 4,
+    "learned_scales": 3,
+    "operators": 0,
+    "wide": 0,
+}
+"""How many layers sum bytes."""
+
+
+def _networks(home: Path, rows: int) -> Path:
+    """A folder for each network, with that many rows."""
+    folders = Folders(cache=home / "cache", data=home / "data")
+    python = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["qonnx"]).python
+    parts = {
+        "maker": sha256_file(_MAKER),
+        "files": sha256_tree(_FILES, sorted(_FILES.iterdir())),
+        "worker": worker_program_digest(),
+        "rows": rows,
+    }
+    return kept(
+        home,
+        "qonnx",
+        parts,
+        lambda folder: run([python, "-I", _MAKER, WORKER, _FILES, folder, str(rows)], timeout=1500),
+    )
+
+
+def _is_rounded(ours: Array, theirs: Array) -> bool:
+    """Whether answers differ by roundings alone, except in few rows, in which a sum lies nearly between two steps."""
+    off = np.abs(ours - theirs) > 1e-5 * np.abs(theirs).max()
+    return bool(np.count_nonzero(off.any(axis=1)) <= len(off) // 200)
+
+
+def test_networks_have_the_executors_bits_before_and_after_all_passes(shared_home_folder: Path) -> None:
+    networks, layers = _networks(shared_home_folder, 1000), {}
+    for folder in sorted(path.parent for path in networks.glob("*/graph.json")):
+        model, rows = model_in(folder), read_arrays(folder / "rows.npz")
+        program = valid(model)
+        raised = passes.run(program)
+        layers[folder.name] = sum(each.opcode.startswith("quantized_") for each in raised.entry.everything())
+        for which in (program, raised):
+            with np.errstate(all="ignore"):
+                found = interpret.run(which, len(rows["in/x"]), [rows["in/x"]], {})
+            for output, ours in zip(model.outputs, map(np.asarray, found), strict=True):
+                theirs = rows[f"out/{output.name}"]
+                if folder.name in _ROUNDED:
+                    assert _is_rounded(ours, theirs)
+                else:
+                    np.testing.assert_array_equal(ours, theirs, folder.name)
+        walked, whole = read_arrays(folder / "walked.npz"), rows["in/x"].shape[0] >= 50
+        assert whole, "rows for the reference implementation"
+        for output in model.outputs if folder.name not in _ROUNDED else ():
+            np.testing.assert_array_equal(walked[output.name], rows[f"out/{output.name}"][:50], folder.name)
+    assert layers == _BYTES
+
+
+@pytest.mark.sweep("dense", night=["conv2d", "learned_scales"])
+@pytest.mark.parametrize("name", _BYTES)
+def test_packages_have_the_executors_bits_on_100_000_rows(name: str, shared_home_folder: Path, tmp_path: Path) -> None:
+    networks = _networks(shared_home_folder, 100_000)
+    home = home_with_frontend("qonnx", shared_home_folder, tmp_path / "home")
+    env = {**os.environ, "TFAOT_HOME": str(home), "https_proxy": "http://127.0.0.1:9"}
+    (tmp_path / f"{name}.onnx").write_bytes((networks / name / f"{name}.onnx").read_bytes())
+
+    def tool(*words: str | Path) -> str:
+        done = run_command(words, cwd=tmp_path, env=env)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    tool("init", f"{name}.onnx", "-o", "spec.yaml")
+    assert f"qonnx: {name}.onnx" in (tmp_path / "spec.yaml").read_text()
+    fewer = ["--target", "x86-64-v3", "--batch-size", "1", "--batch-size", "4"]
+    assert "verified against QONNX 1.0.0" in tool("build", "spec.yaml", "-o", "prefix", *fewer)
+    rows, model = read_arrays(networks / name / "rows.npz"), load(tmp_path / "prefix")
+    parts = [model(x=rows["in/x"][start : start + 1000]) for start in range(0, len(rows["in/x"]), 1000)]
+    for key, theirs in rows.items():
+        if key.startswith("out/"):
+            ours = np.concatenate([each[key.removeprefix("out/")] for each in parts])
+            if name in _ROUNDED:
+                assert _is_rounded(ours, theirs)
+            else:
+                np.testing.assert_array_equal(ours, theirs)
