@@ -388,7 +388,7 @@ class Precision:
 
     compute: Annotated[Compute, Setting()] = "float32"
     """float32, or bfloat16: dense layers and convolutions with constant weights multiply numbers of 8 significant bits,
-    and add their products in float32. Several times as fast on CPUs with AMX, and the same bits on others.
+    and add their products in float32, with the same bits on all CPUs. Weights take half of the memory.
     """
 
     @property

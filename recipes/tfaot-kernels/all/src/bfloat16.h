@@ -106,11 +106,11 @@ TFAOT_INLINE void sumBfloat16(const Bfloat16Dense& layer, const float* rows, std
 inline void AsFloats::sum(const Bfloat16Dense& layer, const float* rows, std::size_t count, std::size_t panel, std::size_t panels,
                           float* sums) {
   // Both chains of a row, its sum, and the weights are in registers.
-  constexpr int kMost = kRegisters >= 32 ? 8 : 4;
+  constexpr int kMost = 4, kWide = kRegisters >= 32 ? 2 : 1;
   constexpr std::size_t kStride = kPanels * kPanel;
   const std::size_t apart = blocksOfBfloat16(layer.inputs) * kBfloat16Block, vector = panel * kVectors, vectors = panels * kVectors;
   std::size_t row = 0;
-  for (; row + kMost <= count; row += kMost) sumBfloat16<kMost, 1>(layer, rows + row * apart, vector, vectors, sums + row * kStride, kStride);
+  for (; row + kMost <= count; row += kMost) sumBfloat16<kMost, kWide>(layer, rows + row * apart, vector, vectors, sums + row * kStride, kStride);
   for (; row + 2 <= count; row += 2) sumBfloat16<2, 2>(layer, rows + row * apart, vector, vectors, sums + row * kStride, kStride);
   if (row < count) {
     sumBfloat16<1, kRegisters >= 32 ? 4 : 2>(layer, rows + row * apart, vector, vectors, sums + row * kStride, kStride);
