@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +15,11 @@ import pytest
 from tests.compiler.conftest import Code, Team, library_of
 from tests.compiler.test_few_rows import layers_of
 from tests.compiler.test_operations import N, Writer
+from tfaot_pkg.compiler.attributes import attributes_of
 from tfaot_pkg.compiler.emit import emit
-from tfaot_pkg.compiler.program import Program
+from tfaot_pkg.compiler.operations import OPERATIONS
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Program, Region, Shape, Size
+from tfaot_pkg.compiler.verifier import verify
 from tfaot_pkg.ground.arrays import Array
 
 Share = Callable[[Program], Code]
@@ -183,6 +189,102 @@ def test_turns_that_depend_on_one_another_are_not_divided() -> None:
     x = writer.input(64, 320)
     columns = writer.add("reduce", (N, 320), x, writer.constant(0.0), dimensions=(1,), regions=(writer.reducer("add"),))
     assert "byTeam" not in emit(writer.program(columns), "program", divided_from=0).source
+
+
+class _Towers:
+    """Loops of 5 turns with a state of 20 numbers each: tanh(state @ weights + x), with the turn before as start."""
+
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+        self.random = np.random.default_rng(5)
+        self.x = self.add(self.operations, "parameter", Shape("f32", (N, Size(20))), number=0)
+
+    def add(
+        self, to: list[Operation], opcode: str, type_: Shape | tuple[Shape, ...], *operands: int,
+        regions: tuple[Region, ...] = (), **more: Any,
+    ) -> int:  # fmt: skip
+        made = Operation(
+            id=next(_NUMBERS), opcode=opcode, type=type_, operands=operands, regions=regions,
+            attributes=attributes_of(OPERATIONS[opcode].attributes, more),
+        )  # fmt: skip
+        to.append(made)
+        return made.id
+
+    def constant(self, to: list[Operation], values: Any, dtype: str = "f32") -> int:
+        array = np.array(values, NUMPY_TYPES[dtype])
+        shape = Shape(dtype, tuple(map(Size, array.shape)))
+        return self.add(to, "constant", shape, literal=Literal(array))
+
+    def loop(self, start: int) -> int:
+        integer, rows = Shape("s32", ()), Shape("f32", (N, Size(20)))
+        body, test = list[Operation](), list[Operation]()
+        turn, state, given = (
+            self.add(body, "parameter", each, number=i) for i, each in enumerate((integer, rows, rows))
+        )
+        weights = self.constant(body, self.random.normal(size=(20, 20)))
+        product = self.add(body, "dense", rows, state, weights, weights_axis=0)
+        new = self.add(body, "tanh", rows, self.add(body, "add", rows, product, given))
+        after = self.add(body, "add", integer, turn, self.constant(body, 1, "s32"))
+        tested, *_ = (self.add(test, "parameter", each, number=i) for i, each in enumerate((integer, rows, rows)))
+        less = self.add(test, "compare", Shape("pred", ()), tested, self.constant(test, 5, "s32"), direction="LT")
+        regions = (
+            Region(operations=tuple(body), results=(after, new, given)),
+            Region(operations=tuple(test), results=(less,)),
+        )
+        zero = self.constant(self.operations, 0, "s32")
+        made = self.add(self.operations, "while", (integer, rows, rows), zero, start, self.x, regions=regions)
+        return self.add(self.operations, "get-tuple-element", rows, made, index=1)
+
+    def scaled(self, value: int, factor: float) -> int:
+        number = self.constant(self.operations, factor)
+        spread = self.add(self.operations, "broadcast", Shape("f32", (N, Size(20))), number, dimensions=())
+        return self.add(self.operations, "multiply", Shape("f32", (N, Size(20))), value, spread)
+
+    def program(self, *results: int) -> Program:
+        made = Program(entry=Region(operations=tuple(self.operations), results=results))
+        verify(made)
+        return made
+
+
+_NUMBERS = count(1)
+_LEAST = 1000
+"""A loop has 2,000 multiply-adds, and its layer 400."""
+
+
+def two_towers(made: _Towers) -> list[int]:
+    return [made.loop(made.x), made.loop(made.scaled(made.x, 0.5))]
+
+
+def three_towers_and_what_joins_two(made: _Towers) -> list[int]:
+    first, second = made.loop(made.x), made.loop(made.scaled(made.x, 2.0))
+    joined = made.add(made.operations, "add", Shape("f32", (N, Size(20))), first, second)
+    return [made.scaled(joined, 3.0), made.loop(made.scaled(made.x, -1.0)), made.loop(joined), second]
+
+
+def one_behind_the_other(made: _Towers) -> list[int]:
+    return [made.loop(made.scaled(made.loop(made.x), 0.5))]
+
+
+@pytest.mark.parametrize(
+    ("make", "at_once"), [(two_towers, [2]), (three_towers_and_what_joins_two, [3]), (one_behind_the_other, [])]
+)
+def test_loops_that_do_not_depend_on_one_another_run_side_by_side(
+    kernels: Path, make: Callable[[_Towers], list[int]], at_once: list[int]
+) -> None:
+    made = _Towers()
+    program = made.program(*make(made))
+    emitted = emit(program, "program", 8, divided_from=_LEAST)
+    assert [*map(int, re.findall(r"byTeam\(team, (\d+),", emitted.source))] == at_once
+    code = Code.of(program, emitted, ctypes.CDLL(str(library_of(emitted.source, kernels))).program)
+    x = np.random.default_rng(6).normal(size=(11, 20)).astype(np.float32)
+    alone, team = code(x), Team(size=2)
+    for one, other in zip(code.at_sizes([], x, team=team), alone, strict=True):
+        assert one.tobytes() == other.tobytes()
+    assert sorted(set(team.parts)) == at_once
+    as_before = emit(program, "program", 8, divided_from=1 << 30)
+    code = Code.of(program, as_before, ctypes.CDLL(str(library_of(as_before.source, kernels))).program)
+    for one, other in zip(code(x), alone, strict=True):
+        assert one.tobytes() == other.tobytes()
 
 
 def test_only_large_layers_are_divided() -> None:

@@ -44,8 +44,10 @@ from tfaot_pkg.compiler.program import (
     only,
 )
 from tfaot_pkg.compiler.steps import with_comments, with_steps
+from tfaot_pkg.compiler.towers import side_by_side
 from tfaot_pkg.compiler.vectorize import vectorized
 from tfaot_pkg.compiler.weights import Constants
+from tfaot_pkg.compiler.work import work_of_loops
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.ground.rendering import render
 
@@ -166,7 +168,12 @@ def _function(
     function = _loops(emitter, LOOP_PASSES)
     if are_in_parts(function):
         emitter.member_scratch = emitter.member_scratch or 0
-    nodes = lowered(function.nodes)
+    nodes = side_by_side(
+        lowered(function.nodes), function.sharing.aliases, [each.name for each in function.buffers],
+        _large_loops(program, emitter.divided_from),
+    )  # fmt: skip
+    if any(isinstance(node, Block) and node.is_at_once for node in nodes):
+        emitter.member_scratch = emitter.member_scratch or 0
     memory = Memory(
         buffers=function.buffers,
         lifetimes=lifetimes(nodes, function.sharing.aliases),
@@ -202,6 +209,12 @@ def _function(
         "statements": [*text_lines(written)],
     }
     return render("native/program.cc.j2", context), scratch, block
+
+
+def _large_loops(program: Program, least: int) -> frozenset[int]:
+    """The loops of the program with at least `least` multiply-adds in a row of a batch."""
+    found = work_of_loops(program)
+    return frozenset(value for value, operations in found.items() if operations >= 2 * least)
 
 
 def _multiplies_in_loops(program: Program) -> bool:

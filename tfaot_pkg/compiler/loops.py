@@ -342,6 +342,7 @@ class Block:
     head: Head
     nodes: tuple[Node, ...]
     maker: Operation | None = None
+    is_at_once: bool = False  # what its nodes use is in use in all of it: they run at the same time
 
     @property
     def is_repeated(self) -> bool:
@@ -601,6 +602,18 @@ def lowered(nodes: Iterable[Node]) -> tuple[Lowered, ...]:
         else:
             found.append(node)
     return tuple(found)
+
+
+def lines_side_by_side(nodes: Sequence[Lowered]) -> Block:
+    """A block whose turns are `nodes`; threads of a team compute them at the same time."""
+    lines = Lines()
+    maker = nodes[0].maker if isinstance(nodes[0], Block) else None
+    with lines.doing(maker), lines.in_parts([("tower", Size(len(nodes)))]):
+        for number, node in enumerate(nodes):
+            with lines.block(If((f"tower == {number}",))):
+                lines.add(node)
+    (block,) = (each for each in lines.nodes if isinstance(each, Block))
+    return replace(block, is_at_once=True)
 
 
 def text_lines(nodes: Iterable[Node], depth: int = 1) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfaot_pkg.compiler.loops import Allocate, Block, Buffer, Instruction, Keep, Node
@@ -65,6 +65,16 @@ class _Walk:
             elif isinstance(node, Block):
                 self._block(node)
 
+    def _used_in(self, nodes: Iterable[Node]) -> Iterator[str]:
+        for node in nodes:
+            if isinstance(node, Allocate):
+                yield node.buffer
+            elif isinstance(node, Keep | Instruction):
+                for base in (node.base,) if isinstance(node, Keep) else node.bases:
+                    yield from (name for name in self.aliases.get(base, (base,)) if name in self.found)
+            elif isinstance(node, Block):
+                yield from self._used_in(node.nodes)
+
     def _use(self, base: str, line: int) -> None:
         for name in self.aliases.get(base, (base,)):
             if name in self.found:
@@ -80,6 +90,10 @@ class _Walk:
         self._line(())
         self.over(block.nodes)
         self._line(())
+        if block.is_at_once:
+            for name in self._used_in(block.nodes):
+                lifetime = self.found[name]
+                lifetime.first, lifetime.last = min(lifetime.first, start), max(lifetime.last, self.clock - 1)
         if not block.is_repeated:
             return
         for lifetime in self.found.values():

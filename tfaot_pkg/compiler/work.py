@@ -68,6 +68,13 @@ def work_of_row(program: Program) -> Counted:
     )
 
 
+def work_of_loops(program: Program) -> dict[int, float]:
+    """The floating-point operations of each loop of the program itself, for one row."""
+    sizes, known = Binding(1, {each.name: each.maximum for each in program.symbols}), program.entry.by_id()
+    loops = [each for each in program.entry.operations if each.opcode == "while"]
+    return {each.id: _of_operation(each, known, sizes).operations for each in loops}
+
+
 def work(program: Program, batch_size: int) -> Counted:
     """The work of a run of `batch_size` rows, with all symbols at their maxima.
 
