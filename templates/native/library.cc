@@ -522,12 +522,17 @@ class Computation {
   // The least time of a part of a batch, in nanoseconds as the costs of the model estimate it (benchmarks/threads.py).
   static constexpr double kLeastPart = 5000.0;
 
-  // Decides how `team_size` threads share the work: rows if nearly all threads have equally many, else large layers.
+  // What threads gain less by sharing layers, which they begin and end together, than by rows: a thread with rows may be idle an
+  // eighth of the time (benchmarks/threads.py).
+  static constexpr double kOfLayers = 0.875;
+
+  // Decides how `team_size` threads share the work: rows, unless large layers take less time. They do if rows leave threads idle,
+  // or if each row of a few takes as long as all together, because the weights have to be read.
   [[gnu::cold]] void divide(std::size_t team_size) {
     const std::size_t parts = can_divide_rows() ? most_parts(team_size) : 1;
     const std::int64_t rounds = parts == 0 ? batch_size_ : rows_of_part(parts);
-    const double busy = static_cast<double>(batch_size_) / (static_cast<double>(rounds) * static_cast<double>(team_size));
-    shares_layers_ = target_.divides_layers && busy < 0.875;
+    shares_layers_ = target_.divides_layers &&
+                     cost_of(batch_size_) / static_cast<double>(team_size) < kOfLayers * cost_of(rounds);
     members_ = shares_layers_ ? team_size : parts;
     if (!shares_layers_ && parts > 1) members_ = static_cast<std::size_t>((batch_size_ + rounds - 1) / rounds);
   }
@@ -549,15 +554,33 @@ class Computation {
     return parts < static_cast<double>(most) ? static_cast<std::size_t>(parts) : most;
   }
 
-  // Of the largest batch with a known cost; negative if none is known.
-  double nanoseconds_of_row() const {
+  // Of this target, for each of info.batch_sizes; null if they are not known.
+  [[gnu::cold]] const double* known_costs() const {
     const tfaot_info& info = model_data.info;
     for (std::size_t i = 0; info.batch_costs != nullptr && info.num_batch_sizes != 0 && i < info.num_targets; ++i) {
-      if (std::strcmp(info.targets[i], target_.name) != 0) continue;
-      const std::size_t last = info.num_batch_sizes - 1;
-      return info.batch_costs[i * info.num_batch_sizes + last] / static_cast<double>(info.batch_sizes[last]);
+      if (std::strcmp(info.targets[i], target_.name) == 0) return info.batch_costs + i * info.num_batch_sizes;
     }
-    return -1.0;
+    return nullptr;
+  }
+
+  // What `rows` rows take on one thread: between known sizes as far as they are from both, else in proportion.
+  [[gnu::cold]] double cost_of(std::int64_t rows) const {
+    const double* const costs = known_costs();
+    if (costs == nullptr) return static_cast<double>(rows);
+    const std::int64_t* const sizes = model_data.info.batch_sizes;
+    std::size_t i = 0;
+    while (i + 1 < model_data.info.num_batch_sizes && sizes[i] < rows) ++i;
+    if (i == 0 || sizes[i] < rows) return costs[i] * static_cast<double>(rows) / static_cast<double>(sizes[i]);
+    const double share = static_cast<double>(rows - sizes[i - 1]) / static_cast<double>(sizes[i] - sizes[i - 1]);
+    return costs[i - 1] + share * (costs[i] - costs[i - 1]);
+  }
+
+  // Of the largest batch with a known cost; negative if none is known.
+  double nanoseconds_of_row() const {
+    const double* const costs = known_costs();
+    if (costs == nullptr) return -1.0;
+    const std::size_t last = model_data.info.num_batch_sizes - 1;
+    return costs[last] / static_cast<double>(model_data.info.batch_sizes[last]);
   }
 
   std::int64_t rows_of_part(std::size_t parts) const {

@@ -30,6 +30,7 @@ constexpr tfaot_tensor kY = {"y", TFAOT_FLOAT32, 2, kShape, kRow, 4, 1};
 constexpr std::int64_t kSizes[] = {1, 4};
 constexpr const char* kTargets[] = {"x86-64", "x86-64-v2", "x86-64-v3"};
 constexpr unsigned char kWeights[64] = {3, 1};
+double costs[] = {1e6, 4e6, 1e6, 4e6, 1e6, 4e6};  // of each target and size
 constexpr std::uint64_t kOffsets[] = {0, 0};
 
 std::atomic<unsigned> calls{0};
@@ -118,7 +119,7 @@ constexpr TargetCode kCodes[] = {
 }  // namespace
 
 extern const ModelData model_data = {
-    {sizeof(tfaot_info), 16, "triple", "1.0.0", "0123456789ab", "none", 1, &kX, 1, &kY, 2, kSizes, 3, kTargets, nullptr, 1, 0, 0,
+    {sizeof(tfaot_info), 16, "triple", "1.0.0", "0123456789ab", "none", 1, &kX, 1, &kY, 2, kSizes, 3, kTargets, costs, 1, 0, 0,
      nullptr, nullptr, nullptr, 0, nullptr, 0, nullptr, nullptr},
     kCodes, 1, kOffsets, kWeights, nullptr};
 
@@ -392,6 +393,15 @@ void division() {
   expect(parts_of("x86-64-v3", 3, 2) == 3 && most_rows() == 1, "layers: rows would leave a thread idle");
   expect(parts_of("x86-64-v3", 3, 1) == 1 && most_rows() == 3, "a team of one");
   expect(parts_of("x86-64-v3", 8, 2) == 2 && most_rows() == 4, "rows");
+  expect(parts_of("x86-64-v3", 6, 2) == 2 && most_rows() == 3, "as many rows for each thread");
+  tfaot_native::costs[5] = 1.1e6;  // four rows take little longer than one, as in dense layers
+  expect(parts_of("x86-64-v3", 6, 2) == 6 && most_rows() == 1, "layers: each thread would read all weights for its rows");
+  expect(parts_of("x86-64-v3", 2, 2) == 2 && most_rows() == 1, "layers of two rows");
+  expect(parts_of("x86-64-v3", 16, 2) == 2 && most_rows() == 8, "rows");
+  tfaot_native::costs[5] = 100.0;
+  expect(parts_of("x86-64", 64, 4) == 4, "costs of another target");
+  tfaot_native::costs[0] = tfaot_native::costs[1] = 100.0;
+  expect(parts_of("x86-64", 64, 4) == 1, "a call that is too short");
   model.release();
 }
 
