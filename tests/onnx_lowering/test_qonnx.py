@@ -89,23 +89,54 @@ def test_networks_have_the_executors_bits_before_and_after_all_passes(shared_hom
     assert layers == _BYTES
 
 
+def _tool(home: Path, folder: Path, *words: str | Path, code: int = 0) -> str:
+    done = run_command(
+        words, cwd=folder, env={**os.environ, "TFAOT_HOME": str(home), "https_proxy": "http://127.0.0.1:9"}
+    )
+    assert done.returncode == code, done.stderr
+    return done.stderr if code else done.stdout
+
+
+def test_files_whose_nodes_have_a_domain_that_is_not_imported_are_read(
+    shared_home_folder: Path, tmp_path: Path
+) -> None:
+    # As QONNX's `cleanup` writes them.
+    networks = _networks(shared_home_folder, 1000)
+    content = (networks / "dense" / "dense.onnx").read_bytes()
+    imported = b"\x42\x1b\n\x17qonnx.custom_op.general\x10\x01"
+    assert content.count(imported) == 1
+    (tmp_path / "clean.onnx").write_bytes(content.replace(imported, b""))
+    home = home_with_frontend("qonnx", shared_home_folder, tmp_path / "home")
+    _tool(home, tmp_path, "init", "clean.onnx", "-o", "spec.yaml")
+    assert "qonnx: clean.onnx" in (tmp_path / "spec.yaml").read_text()
+    assert "the model can be compiled" in _tool(home, tmp_path, "check", "spec.yaml")
+
+
+def test_a_file_that_a_spec_calls_onnx_is_an_error_that_names_the_right_key(
+    shared_home_folder: Path, tmp_path: Path
+) -> None:
+    networks = _networks(shared_home_folder, 1000)
+    (tmp_path / "net.onnx").write_bytes((networks / "dense" / "dense.onnx").read_bytes())
+    (tmp_path / "spec.yaml").write_text(
+        "model: {name: net, version: 1.0.0, onnx: net.onnx}\ncompilation: {batch_sizes: [1]}\n"
+    )
+    home = home_with_frontend("onnx", shared_home_folder, tmp_path / "home")
+    told = _tool(home, tmp_path, "check", "spec.yaml", code=12)
+    assert "Quant (node 'nv0') is an operator of QONNX" in told
+    assert "model: {qonnx: FILE.onnx}" in told
+
+
 @pytest.mark.sweep("dense", night=["conv2d", "learned_scales"])
 @pytest.mark.parametrize("name", _BYTES)
 def test_packages_have_the_executors_bits_on_100_000_rows(name: str, shared_home_folder: Path, tmp_path: Path) -> None:
     networks = _networks(shared_home_folder, 100_000)
     home = home_with_frontend("qonnx", shared_home_folder, tmp_path / "home")
-    env = {**os.environ, "TFAOT_HOME": str(home), "https_proxy": "http://127.0.0.1:9"}
     (tmp_path / f"{name}.onnx").write_bytes((networks / name / f"{name}.onnx").read_bytes())
 
-    def tool(*words: str | Path) -> str:
-        done = run_command(words, cwd=tmp_path, env=env)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    tool("init", f"{name}.onnx", "-o", "spec.yaml")
+    _tool(home, tmp_path, "init", f"{name}.onnx", "-o", "spec.yaml")
     assert f"qonnx: {name}.onnx" in (tmp_path / "spec.yaml").read_text()
     fewer = ["--target", "x86-64-v3", "--batch-size", "1", "--batch-size", "4"]
-    assert "verified against QONNX 1.0.0" in tool("build", "spec.yaml", "-o", "prefix", *fewer)
+    assert "verified against QONNX 1.0.0" in _tool(home, tmp_path, "build", "spec.yaml", "-o", "prefix", *fewer)
     rows, model = read_arrays(networks / name / "rows.npz"), load(tmp_path / "prefix")
     parts = [model(x=rows["in/x"][start : start + 1000]) for start in range(0, len(rows["in/x"]), 1000)]
     for key, theirs in rows.items():

@@ -206,17 +206,25 @@ def _onnx_or_qonnx(path: Path) -> FileFormat:
 
 _OPSET_IMPORT = 8
 """The field of ONNX's ModelProto that names a domain of operators, and its version."""
+_OF_NODES = tuple(b"\x3a" + bytes([len(each)]) + each.encode() for each in sorted(QONNX_DOMAINS))
+"""The field 7 of a NodeProto, which is its domain."""
+_FIRST = 24 << 20
+"""Bytes in which nodes are looked for: initializers come behind them."""
 
 
 def is_qonnx(path: Path) -> bool:
-    """Whether the ONNX file at `path`, or in the folder, imports operators of QONNX; not of damaged files."""
+    """Whether the ONNX file at `path`, or in the folder, imports operators of QONNX, or has one; not of damaged files.
+
+    QONNX's own `cleanup` writes files with nodes of a domain that they do not import.
+    """
     found = sorted(path.glob("*.onnx"))[:1] if path.is_dir() else [path]
     try:
         with found[0].open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             imported = [content[each.start : each.end] for each in fields(content) if each.number == _OPSET_IMPORT]
+            has_nodes = any(content.find(each, 0, _FIRST) >= 0 for each in _OF_NODES)
+            return has_nodes or any(_domain(each) in QONNX_DOMAINS for each in imported)
     except (Damaged, IndexError, OSError, ValueError):
         return False
-    return any(_domain(each) in QONNX_DOMAINS for each in imported)
 
 
 def _domain(imported: bytes) -> str:

@@ -44,10 +44,8 @@ def read(request: ReadOnnx, report: Report) -> SourceModel:
         file = os.path.join(request.out, exported.MODEL)
         with open(file, "wb") as stream:
             stream.write(content)
-    model = _loaded(file, content)
-    if request.qonnx:
-        fixed_point.use_one_domain(model)
-    else:
+    model = _loaded(file, content, request.qonnx)
+    if not request.qonnx:
         fixed_point.require_none(model, request.operations)
     labels = as_numbers(model)
     require_outside(model, request.operations)
@@ -91,7 +89,7 @@ def _file_in(path: str) -> str:
     return os.path.join(path, files[0])
 
 
-def _loaded(file: str, content: bytes | None) -> ModelProto:
+def _loaded(file: str, content: bytes | None, is_qonnx: bool) -> ModelProto:
     """The model with all of its tensors; ModelFault if the file is not valid ONNX."""
     import onnx
     from google.protobuf.message import DecodeError
@@ -105,6 +103,8 @@ def _loaded(file: str, content: bytes | None) -> ModelProto:
         raise ModelFault(f"{file} is damaged, or no ONNX file: {one_line(error)}", _EXPORT) from error
     if not model.graph.output:
         raise ModelFault(f"{file} is damaged, or no ONNX file: it has no outputs", _EXPORT)
+    if is_qonnx:  # before the check: its own `cleanup` renames the domain of nodes alone
+        fixed_point.use_one_domain(model)
     try:
         _sort(model.graph)
         _require_external_data(model, os.path.dirname(file))
