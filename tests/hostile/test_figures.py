@@ -33,6 +33,8 @@ def test_the_corpus_is_as_large_as_the_page_says() -> None:
             registries.test_files_that_builds_of_users_run_are_installed_only_if_they_are_asked_for,
             registries.test_a_document_beside_the_package_is_the_one_in_it,
             registries.test_a_blob_of_another_role_is_told,
+            registries.test_documents_of_a_package_that_do_not_agree_are_told,
+            registries.test_an_index_line_that_says_other_than_the_package_is_told,
         ],
         "more archives": [archives.test_a_hostile_archive_is_refused_and_writes_nothing_outside],
         "changed results of builders": [

@@ -14,6 +14,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ from tfaot_pkg.errors import TrustError
 from tfaot_pkg.ground.keys import key_of
 from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.package.listing import scan_tree
+from tfaot_pkg.package.tree import document_bytes
 from tfaot_pkg.registry.archive import pack, unpack
 from tfaot_pkg.registry.audit import audit
 from tfaot_pkg.registry.dependencies.install import install_requirements
@@ -82,7 +84,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Lie:
     entry = RegistryEntry(
         name=NAME, model="affine", version="1.2.0", key=key_of("test", 1, {}), tree=tree.digest,
         toolchain="tensorflow 2.17.1", targets=("x86-64-v2", "x86-64-v3"), batch_sizes=(2, 4), signature=SIGNATURE,
-        license="MIT", description="", blobs={role: BlobRef.of(data) for role, data in blobs.items()},
+        license="MIT", description=made.spec.model.description, rows_independent=True, blobs={role: BlobRef.of(data) for role, data in blobs.items()},
     )  # fmt: skip
     return Lie(entry, blobs)
 
@@ -169,6 +171,72 @@ def test_files_that_builds_of_users_run_are_installed_only_if_they_are_asked_for
     assert "files for compilers and build systems" in fault
     install(registry, tmp_path / "prefix", custom=True)
     assert scan_tree(tmp_path / "prefix" / "include" / NAME)
+
+
+def document(name: str, change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]:
+    def changed(root: Path) -> None:
+        file = root / "share" / NAME / name
+        said = json.loads(file.read_text())
+        change(said)
+        file.write_bytes(document_bytes(said))
+
+    return changed
+
+
+def spaced(root: Path) -> None:
+    file = root / "share" / NAME / "validation.json"
+    file.write_text(file.read_text() + " " * 5000)
+
+
+DOCUMENTS: dict[str, Callable[[Path], object]] = {
+    "another name": document("info.json", lambda said: said.update(name="steep")),
+    "another class": document("info.json", lambda said: said["cpp"].update({"class": "std::locale"})),
+    "no class": document("info.json", lambda said: said.update(cpp="affine")),
+    "other targets": document("info.json", lambda said: said.update(targets=["x86-64-v3"])),
+    "another licence": document("info.json", lambda said: said.update(license="CC0-1.0")),
+    "another description": document("info.json", lambda said: said.update(description="\x1b[2J")),
+    "another author": document("info.json", lambda said: said.update(author="somebody")),
+    "other inputs": document("info.json", lambda said: said["inputs"].pop()),
+    "no bill of materials": document("sbom.cdx.json", lambda said: said.clear()),
+    "space between values": spaced,
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_documents_of_a_package_that_do_not_agree_are_told(honest: Lie, name: str, tmp_path: Path) -> None:
+    lie = honest.with_files(tmp_path / "tree", DOCUMENTS[name])
+    for role, file in FILES.items():
+        if role in lie.blobs:
+            lie = lie.with_blob(role, (tmp_path / "tree" / "share" / NAME / file).read_bytes())
+    registry = lie.published(tmp_path / "registry")
+    with pytest.raises(TrustError, match="documents"):
+        install(registry, tmp_path / "prefix")
+    assert not list((tmp_path / "prefix").glob("[a-z]*"))
+    (fault,) = audit(registry, Silent()).faults
+    assert "the documents of" in fault
+    with pytest.raises(TrustError, match="documents"):
+        install(registry, tmp_path / "prefix", custom=True)
+
+
+LINES: dict[str, dict[str, Any]] = {
+    "targets": {"targets": ("x86-64-v2", "../../x")},
+    "batch sizes": {"batch_sizes": (2, 10**40)},
+    "licence": {"license": "<script>"},
+    "description": {"description": "another model"},
+    "toolchain": {"toolchain": "tensorflow 3.0.0"},
+    "model": {"model": "steep"},
+    "rows": {"rows_independent": False},
+    "any batch size": {"any_batch_size": True},
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_an_index_line_that_says_other_than_the_package_is_told(honest: Lie, name: str, tmp_path: Path) -> None:
+    registry = replace(honest, entry=replace(honest.entry, **LINES[name])).published(tmp_path / "registry")
+    with pytest.raises(TrustError, match="documents"):
+        install(registry, tmp_path / "prefix")
+    (fault,) = audit(registry, Silent()).faults
+    assert "the index line" in fault
 
 
 @pytest.mark.parametrize("role", ["sbom", "graph", "validation", "info", LATENCY, BENCH])

@@ -16,7 +16,7 @@ from tfaot_pkg.errors import PrefixError
 from tfaot_pkg.ground.documents import plain
 from tfaot_pkg.ground.process import run
 from tfaot_pkg.ground.signature import DType, Signature, Symbol, Tensor
-from tfaot_pkg.package.example import example_of, example_sizes
+from tfaot_pkg.package.example import Example, example_of, example_sizes
 from tfaot_pkg.package.first_program import first_program
 from tfaot_pkg.package.prefix.install import install_built
 from tfaot_pkg.package.tree import info_document
@@ -109,6 +109,28 @@ def test_a_model_with_variable_sizes_is_called_at_small_ones(tmp_path: Path) -> 
     assert example_sizes(unsaid) is None
     with reported(PrefixError):
         first_program(info_document(make_contents()), unsaid, None, reference="")
+
+
+_CODE = 'n\n  static int own = system("id"); // \\\n*/ ") ??/'
+
+
+def test_documents_of_a_hostile_package_cannot_become_code(tmp_path: Path) -> None:
+    """What its info.json and its report say stands in comments and strings only, or there is no program."""
+    info = {**info_document(make_contents()), "name": _CODE, "version": _CODE}
+    given = {"x": (1.0, 2.0, 3.0), "bias-in": (0.5, -1.0, 0.0)}
+    example = Example(rows=1, inputs=given, outputs={"y": (1.0, 2.0, 3.0), "label": (1,)})
+    lines = first_program(info, SIGNATURE, example, reference=_CODE).splitlines()
+    assert [line for line in lines if "system" in line and not line.startswith("//")] == []
+    with reported(PrefixError):
+        first_program(info, SIGNATURE, replace(example, sizes={_CODE: 3}), reference="")
+    with reported(PrefixError):
+        first_program({**info, "cpp": {"class": _CODE}}, SIGNATURE, example, reference="")
+
+
+@pytest.mark.parametrize("name", ["", "1", "a b", "a\n", "n; int m", "n\u00f6", "n" * 65, _CODE])
+def test_a_size_has_a_name_that_is_one(name: str) -> None:
+    with pytest.raises(ValueError, match="no name of a size"):
+        Symbol(name=name, minimum=1, maximum=2)
 
 
 @pytest.mark.parametrize(("name", "file"), [("wine", "data/held-out.csv"), ("in-tree", "model/spec.yaml")])

@@ -119,6 +119,11 @@ def all_memory() -> None:
     mmap.mmap(-1, 64 << 30)
 
 
+def second_name() -> None:
+    write("one")
+    os.link("one", "two")
+
+
 ALLOWED = {
     "read the model": lambda: read(f"{MODEL}/file"),
     "list the model": lambda: os.listdir(MODEL),
@@ -155,6 +160,7 @@ REFUSED = {
     "change rights": lambda: os.chmod(f"{MODEL}/file", 0o777),
     "make a link": lambda: os.symlink(SECRET, "link"),
     "make a hard link": lambda: os.link(SECRET, "hard"),
+    "make a hard link within scratch": second_name,
     "make a pipe": lambda: os.mkfifo("pipe"),
     "start a shell": lambda: subprocess.run(["/bin/sh", "-c", "true"], check=True),
     "start itself": lambda: subprocess.run([sys.executable, "-V"], check=True),

@@ -48,6 +48,15 @@ def test_its_results_are_those_of_the_function(pool: WorkerPool, tmp_path: Path)
         assert np.array_equal(whole, slope * ROWS) and np.array_equal(sums, [1, 5, 9])
 
 
+def test_the_users_limit_is_the_one_that_is_named(
+    pool: WorkerPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TFAOT_WORKER_TIMEOUT", "5")
+    made = _made(pool, tmp_path, "def work(x):\n    while True:\n        pass\n")
+    with pytest.raises(ModelError, match="did not end within 5 s"):
+        made.run("work", [ROWS], {})
+
+
 REACHES = """
 import glob, os
 def work(x):

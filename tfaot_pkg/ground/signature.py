@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -63,6 +64,10 @@ _CPP = {
 }  # fmt: skip
 
 
+_LONGEST_SYMBOL = 64
+_SYMBOL = re.compile(rf"[A-Za-z_]\w{{0,{_LONGEST_SYMBOL - 1}}}", re.ASCII)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Symbol:
     """A size that each call of a model chooses, from `minimum` to `maximum`."""
@@ -70,6 +75,11 @@ class Symbol:
     name: str
     minimum: int
     maximum: int
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a name that is none: it becomes code, also by what packages of others say."""
+        if not _SYMBOL.fullmatch(self.name):
+            raise ValueError(f"{self.name[:_LONGEST_SYMBOL]!r} is no name of a size")
 
     def __str__(self) -> str:
         return (

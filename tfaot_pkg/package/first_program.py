@@ -29,6 +29,8 @@ def first_program(info: Mapping[str, object], signature: Signature, example: Exa
     cannot call.
     """
     package, name = str(info["package"]), str(info["name"])
+    if example and example.sizes.keys() != {each.name for each in signature.symbols}:
+        raise PrefixError(f"{package}: its example has other sizes than its model", hint="install the package again")
     sizes = example.sizes if example else example_sizes(signature)
     if signature.state or sizes is None:
         what, page = (

@@ -18,14 +18,14 @@ import yaml
 from tfaot_pkg.analysis.rows import INDEPENDENT, Meeting, Rows
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.ground import resources
-from tfaot_pkg.ground.documents import convert, read_json
+from tfaot_pkg.ground.documents import convert, plain, read_json
 from tfaot_pkg.ground.forms.document import Dumper, read_document
 from tfaot_pkg.ground.keys import files_below, sha256_bytes, sha256_file
 from tfaot_pkg.ground.rendering import release_folder
 from tfaot_pkg.ground.signature import Signature
 from tfaot_pkg.package.listing import Tree, source_folder
 from tfaot_pkg.package.name import spellings
-from tfaot_pkg.package.tree import PackageContents, for_users, source_form
+from tfaot_pkg.package.tree import PackageContents, for_users, info_document, source_form
 from tfaot_pkg.spec.expand import MARKS, without_expressions
 from tfaot_pkg.spec.parse import parse_spec
 from tfaot_pkg.spec.types import ModelSpec
@@ -58,6 +58,13 @@ class Again:
             return {}
         made = {path: sha256_bytes(data) for path, data in files.items()}
         return made | {f"{folder}/{path}": digest for path, digest in shared_headers(release).items()}
+
+    def info(self) -> dict[str, Any] | None:
+        """What info.json must say of what stands in the spec and the signature; None if the package has no such spec.
+
+        Other values in it are made up.
+        """
+        return None if self._contents is None else plain(info_document(self._contents))
 
     @cached_property
     def _contents(self) -> PackageContents | None:

@@ -30,6 +30,7 @@ from tfaot_pkg.package.custom_files import custom_files
 from tfaot_pkg.package.listing import Kind, Member, Tree, foreign_path, parents, path_fault, scan_tree, tree_fault
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.gunzip import Gunzip, NotCanonical
+from tfaot_pkg.registry.told import require_told
 
 _LEVEL = 6  # gzip's own default
 _CHUNK = 1 << 20
@@ -259,8 +260,10 @@ def unpack_sound(
         archive, folder, what=str(entry), foreign=lambda path: foreign_path(entry.name, path), durable=durable
     )
     require_sound(folder, tree, Identity(package=entry.name, version=entry.version, key=entry.key))
+    # After what is said of files that nobody asked for, which says more.
     if not custom:
         require_rendered(folder, tree, entry)
+    require_told(folder, tree, entry)
     return tree
 
 

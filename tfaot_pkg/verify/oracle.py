@@ -22,6 +22,7 @@ from tfaot_pkg.frontends.frozen.source_model import Original
 from tfaot_pkg.frontends.toolchain.worker import Worker, WorkerPool, from_worker
 from tfaot_pkg.ground.arrays import Array, read_arrays
 from tfaot_pkg.ground.progress import Step
+from tfaot_pkg.ground.sandbox import Limits
 from tfaot_pkg.ground.signature import Signature, Symbol, Tensor
 from tfaot_pkg.spec.types import ModelSpec, Validation
 from tfaot_pkg.verify import defined
@@ -195,7 +196,7 @@ class Oracle:
         except ToolchainError as error:
             if is_main or not error.cause:
                 raise
-            return replace(tried, fault=self._end(error, seconds or 0))
+            return replace(tried, fault=self._end(error, seconds))
         # On a busy machine XLA may need long to compile, and without its answers differences would be faults.
         compiled = self._compiled(tried, patience) or {}
         if tried.name == self._answered_by.partition(" ")[0]:
@@ -379,8 +380,9 @@ class Oracle:
         )
         return replace(request, most=tried.most, advance=0)
 
-    def _end(self, error: ToolchainError, seconds: float) -> str:
-        return f"{self._original.name} {_END.get(error.cause, 'failed').format(seconds)}"
+    def _end(self, error: ToolchainError, seconds: float | None) -> str:
+        most = Limits.of_user().seconds(seconds)
+        return f"{self._original.name} {_END.get(error.cause, 'failed').format(most)}"
 
 
 _END = {

@@ -65,7 +65,8 @@ class References:
             raise ModelError(f"the reference of the operation {operation!r} gives no arrays", hint=_HINT) from error
         except ToolchainError as error:
             worker.kill()
-            ending = f"did not end within {seconds:.0f} s" if error.cause == "timed out" else f"fails: {error.message}"
+            most = worker.within(seconds)
+            ending = f"did not end within {most:.0f} s" if error.cause == "timed out" else f"fails: {error.message}"
             raise ModelError(f"the reference of the operation {operation!r} {ending}", hint=_HINT) from error
 
     def end(self) -> None:

@@ -83,7 +83,7 @@ class Worker:
         """What answers its questions; without it, it may have none."""
 
     def wait_until_ready(self) -> None:
-        self._receive(min(_START_TIMEOUT, self._limits.timeout))
+        self._receive(self.within(_START_TIMEOUT), self.within(_START_TIMEOUT))
 
     def call(
         self, request: object, answer: type[Answer], *, step: Step | None = None, seconds: float | None = None
@@ -95,9 +95,10 @@ class Worker:
         of memory or answered something else.
         """
         operation = _OPERATIONS[type(request), answer]
-        end = time.monotonic() + min(seconds or self._limits.timeout, self._limits.timeout)
+        most = self.within(seconds)
+        end = time.monotonic() + most
         self._send(requests.Call(op=operation, args=request))
-        while isinstance(reply := self._receive(end - time.monotonic()), requests.Event | requests.Asked):
+        while isinstance(reply := self._receive(end - time.monotonic(), most), requests.Event | requests.Asked):
             if isinstance(reply, requests.Asked):
                 self._tell(reply.asked, end - time.monotonic())
             elif step is not None:
@@ -105,6 +106,10 @@ class Worker:
         result = self._result(operation, reply)
         with self._readable():
             return decoded(answer, result, operation)
+
+    def within(self, seconds: float | None = None) -> float:
+        """The seconds that a request which asks for `seconds` may take."""
+        return self._limits.seconds(seconds)
 
     def kill(self) -> None:
         """Kill the process; a call that waits for it in another thread fails."""
@@ -198,7 +203,8 @@ class Worker:
         except BrokenPipeError:
             raise self._crash() from None
 
-    def _receive(self, seconds: float) -> requests.Reply:
+    def _receive(self, seconds: float, allowed: float) -> requests.Reply:
+        """The next message, `seconds` from now at the latest; the request was `allowed` as many or more."""
         end = time.monotonic() + seconds
         # Bytes, not readline: select sees only the file descriptor, not what a buffered reader holds.
         while (left := end - time.monotonic()) <= 0 or b"\n" not in self._buffer:
@@ -207,7 +213,7 @@ class Worker:
             if not ready:
                 self.kill()
                 raise ToolchainError(
-                    f"{self._engine}'s process gave no answer within {self._limits.timeout:g} s and was stopped",
+                    f"{self._engine}'s process gave no answer within {allowed:g} s and was stopped",
                     hint="raise TFAOT_WORKER_TIMEOUT (seconds) if the model really needs longer",
                     log=self._log,
                     cause="timed out",

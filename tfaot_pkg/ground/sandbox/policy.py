@@ -182,6 +182,10 @@ class Limits:
             threads=min(self.threads, other.threads),
         )
 
+    def seconds(self, asked: float | None) -> float:
+        """The seconds that something which needs `asked` may take (None: as many as it likes)."""
+        return min(asked or self.timeout, self.timeout)
+
     @property
     def in_use(self) -> int:
         """Bytes of memory that all processes of a program may use."""

@@ -40,7 +40,7 @@ _ALWAYS = (
     # Shared memory and queues, which other processes could open, and memory that no limit counts.
     "memfd_create memfd_secret shmget shmat shmctl msgget msgsnd msgrcv msgctl semget semop semtimedop semctl mq_open "
     # Links, devices and pipes: who reads the results must not be led elsewhere, nor wait forever.
-    "symlink symlinkat mknod mknodat "
+    "symlink symlinkat link linkat mknod mknodat "
     # Permissions of files, which Landlock does not protect.
     "chmod fchmod fchmodat fchmodat2 chown lchown fchown fchownat setxattr lsetxattr fsetxattr setxattrat removexattr "
     "lremovexattr fremovexattr removexattrat utime utimes utimensat futimesat file_setattr "
