@@ -784,6 +784,54 @@ MODELS["same-divided without a remainder in StableHLO"] = (
     of_stablehlo(["%m = stablehlo.multiply %n, %many : tensor<i32>", "%z = stablehlo.divide %m, %many : tensor<i32>"]),
     False,
 )
+_NUMBER_OF_ROWS = "%z = stablehlo.get_dimension_size %w, dim = 0 : (tensor<?x6xf32>) -> tensor<i32>"
+_ZERO = "%zero = stablehlo.constant dense<0.0> : tensor<f32>"
+_NONE = "%none = stablehlo.constant dense<0> : tensor<1xi32>"
+_PADDED = (
+    "%w = stablehlo.pad %x, %zero, low = [LOW, 2], high = [1, 0], interior = [0, 0]"
+    " : (tensor<?x4xf32>, tensor<f32>) -> tensor<?x6xf32>"
+)
+_TWO_COLUMNS = (
+    '%a = "stablehlo.dynamic_gather"(%x, %none, %v) <{dimension_numbers = #stablehlo.gather<offset_dims = [0, 1],'
+    " start_index_map = [1]>}> : (tensor<?x4xf32>, tensor<1xi32>, tensor<2xi32>) -> tensor<?x2xf32>"
+)
+_THREE_COLUMNS = (
+    '%a = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1],'
+    " collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 3>}>"
+    " : (tensor<?x4xf32>, tensor<?x1xi32>) -> tensor<?x3xf32>"
+)
+MODELS["same-the size of a pad in StableHLO"] = (
+    of_stablehlo([_ZERO, _PADDED.replace("LOW", "2"), _NUMBER_OF_ROWS]), False,
+)  # fmt: skip
+MODELS["chosen-compared behind a pad in StableHLO"] = (
+    of_stablehlo([
+        _ZERO, _PADDED.replace("LOW", "2"), _NUMBER_OF_ROWS.replace("%z", "%k"), _COMPARED.replace("%n", "%k"),
+        "%z = stablehlo.convert %p : (tensor<i1>) -> tensor<i32>",
+    ]), False,
+)  # fmt: skip
+MODELS["same-the size of columns that JAX cuts out and sorts in StableHLO"] = (
+    of_stablehlo([
+        _NONE, "%two = stablehlo.constant dense<2> : tensor<1xi32>",
+        "%n2 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>",
+        "%v = stablehlo.concatenate %n2, %two, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>",
+        _TWO_COLUMNS,
+        "%c = stablehlo.concatenate %a, %x, dim = 1 : (tensor<?x2xf32>, tensor<?x4xf32>) -> tensor<?x6xf32>",
+        '%w = "stablehlo.sort"(%c) <{dimension = 1 : i64}> ({', "^bb0(%left: tensor<f32>, %right: tensor<f32>):",
+        "%o = stablehlo.compare LT, %left, %right : (tensor<f32>, tensor<f32>) -> tensor<i1>",
+        "stablehlo.return %o : tensor<i1>", "}) : (tensor<?x6xf32>) -> tensor<?x6xf32>", _NUMBER_OF_ROWS,
+    ]), False,
+)  # fmt: skip
+MODELS["same-the number of gathered rows in StableHLO"] = (
+    of_stablehlo([
+        "%one = stablehlo.constant dense<1> : tensor<1xi32>",
+        "%n2 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>",
+        "%v = stablehlo.concatenate %n2, %one, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>",
+        "%i = stablehlo.dynamic_iota %v, dim = 0 : (tensor<2xi32>) -> tensor<?x1xi32>",
+        _THREE_COLUMNS,
+        "%w = stablehlo.concatenate %a, %a, dim = 1 : (tensor<?x3xf32>, tensor<?x3xf32>) -> tensor<?x6xf32>",
+        _NUMBER_OF_ROWS,
+    ]), False,
+)  # fmt: skip
 MODELS["same-the size in StableHLO"] = (of_stablehlo(["%z = stablehlo.add %n, %many : tensor<i32>"]), False)
 
 

@@ -15,6 +15,7 @@ import module_text
 import modules
 import numpy as np
 import shape_arithmetic as arithmetic
+from module_shapes import CHANGING, shape_of
 from polynomials import Polynomial
 from shape_values import (
     CONSTANT,
@@ -36,17 +37,12 @@ from shape_values import (
 if TYPE_CHECKING:
     import tensorflow as tf
     from module_text import Region, Statement
-    from shape_values import Content, Shape
+    from shape_values import Content
 
 
 _MAIN = "main"
 _BOUNDS = re.compile(r"(\d+):(\d+)(?::(\d+))?")
 _DEEPEST = 50
-_CHANGING = frozenset(
-    "abs add and clamp compare convert divide maximum minimum multiply negate not or remainder select sign subtract "
-    "xor floor ceil power round_nearest_afz round_nearest_even sqrt rsqrt exponential log tanh logistic shift_left "
-    "shift_right_logical shift_right_arithmetic".split()
-)
 _LINEAR = frozenset("add convert divide multiply negate subtract".split())
 _TYPES = {"i64": "int64", "ui64": "int64", "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16"}
 
@@ -101,7 +97,7 @@ class _Module:
             return self._loop(statement, values, step, depth)
         inner = [values[name] for region in statement.regions for name in _seen(region) if name in values]
         content = _content(statement, [*operands, *inner], step)
-        return [Value(content, _shape(statement, operands, each[0])) for each in statement.types]
+        return [Value(content, shape_of(statement, operands, each[0])) for each in statement.types]
 
     def _branches(
         self, statement: Statement, condition: Value, values: Mapping[str, Value], step: _Step, depth: int
@@ -157,9 +153,6 @@ def _seen(region: Region) -> list[str]:
 Rule: TypeAlias = Callable[["Statement", "list[Known]", "_Step"], "Content"]
 """The content of the result of an operation whose operands are all known."""
 
-ShapeRule: TypeAlias = Callable[["Statement", "list[Value]", int], "Sequence[Polynomial | None] | None"]
-"""The shape of a result of a rank; None if it does not follow."""
-
 
 def _content(statement: Statement, operands: list[Value], step: _Step) -> Content:
     contents = [each.content for each in operands]
@@ -179,7 +172,7 @@ def _content(statement: Statement, operands: list[Value], step: _Step) -> Conten
         return DATA if len(contents) < 2 else _moved_content(contents[0])
     # TensorFlow computes these, too, before it lowers the module.
     is_computed = any(isinstance(each, Computed) for each in contents)
-    if sizes and name in (_CHANGING - _LINEAR if is_computed else _CHANGING):
+    if sizes and name in (CHANGING - _LINEAR if is_computed else CHANGING):
         return step.choice(sizes)
     return Computed(sizes) if sizes else CONSTANT
 
@@ -318,67 +311,4 @@ _RULES: dict[str, Rule] = {
     "slice": _sliced,
     "sign": _elementwise(arithmetic.sign),
     "subtract": _elementwise(arithmetic.subtracted),
-}
-
-
-def _shape(statement: Statement, operands: list[Value], sizes: Sequence[int | None]) -> Shape:
-    """The shape of a result; None for sizes that are not followed."""
-    shape = tuple(None if size is None else Polynomial.number(size) for size in sizes)
-    if None not in shape:
-        return shape
-    found = _SHAPES.get(statement.name, _like_operands)(statement, operands, len(sizes))
-    if found is None or len(found) != len(shape):
-        return shape
-    return tuple(size if size is not None else each for size, each in zip(shape, found, strict=True))
-
-
-def _like_operands(statement: Statement, operands: list[Value], rank: int) -> Sequence[Polynomial | None] | None:
-    """Of an operation on elements: all operands have the shape of the result."""
-    if statement.name not in _ON_ELEMENTS:
-        return None
-    shapes = [each.shape for each in operands if each.shape is not None and len(each.shape) == rank]
-    return [next((size for size in sizes if size is not None), None) for sizes in zip(*shapes, strict=True)]
-
-
-def _given(statement: Statement, operands: list[Value], rank: int) -> Sequence[Polynomial | None] | None:
-    """The shape is the last operand."""
-    content = operands[-1].content
-    if not isinstance(content, Known):
-        return None
-    return [None if isinstance(each, Choice) else each for each in content.values.reshape(-1)]
-
-
-def _product(statement: Statement, operands: list[Value], rank: int) -> Sequence[Polynomial | None] | None:
-    shapes = [each.shape for each in operands[:2] if each.shape is not None]
-    if len(shapes) < 2:
-        return None
-    batch, over = (module_text.pair(statement, name) for name in ("batching_dims", "contracting_dims"))
-    free = [
-        [size for axis, size in enumerate(shape) if axis not in (*batch[side], *over[side])]
-        for side, shape in enumerate(shapes)
-    ]
-    return [*(shapes[0][axis] for axis in batch[0]), *free[0], *free[1]]
-
-
-def _transposed(statement: Statement, operands: list[Value], rank: int) -> Sequence[Polynomial | None] | None:
-    shape = operands[0].shape
-    return None if shape is None else [shape[axis] for axis in module_text.numbers(statement, "dims")]
-
-
-def _reduced(statement: Statement, operands: list[Value], rank: int) -> Sequence[Polynomial | None] | None:
-    shape, over = operands[0].shape, module_text.numbers(statement, "dimensions")
-    return None if shape is None else [size for axis, size in enumerate(shape) if axis not in over]
-
-
-_ON_ELEMENTS = _CHANGING | frozenset(
-    "atan2 bitcast_convert cbrt clamp complex cosine count_leading_zeros erf exponential_minus_one imag is_finite "
-    "log_plus_one popcnt real reduce_precision reverse sine tan optimization_barrier".split()
-)
-_SHAPES: dict[str, ShapeRule] = {
-    "dot_general": _product,
-    "dynamic_broadcast_in_dim": _given,
-    "dynamic_iota": _given,
-    "dynamic_reshape": _given,
-    "reduce": _reduced,
-    "transpose": _transposed,
 }
