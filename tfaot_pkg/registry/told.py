@@ -27,7 +27,7 @@ _OPTIONAL = {"any_batch_size": False, "rows_independent": None, "glibc": ""}
 """Fields that lines and documents of earlier versions lack, and what that means."""
 _OF_SPEC = (
     "name", "version", "description", "author", "license", "homepage", "model_format", "training_data", "limits",
-    "card", "keywords", "batch_sizes", "targets", "weights", "custom_operations",
+    "card", "keywords", "batch_sizes", "targets", "weights", "custom_operations", "signatures",
 )  # fmt: skip
 _SHOWN = 60
 
@@ -77,7 +77,8 @@ def _document(file: Path, name: str) -> Mapping[str, Any]:
 
 
 def _beside_the_line(info: Mapping[str, Any], entry: RegistryEntry) -> Iterator[str]:
-    signature = plain(entry.signature)
+    # Several signatures have other fields in info.json, which are made of these and the spec.
+    signature = {name: value for name, value in plain(entry.signature).items() if name != "signatures"}
     line = {**plain(fields_of(entry)), **signature, "name": entry.model}
     for name in ("name", *_OF_LINE, *_OPTIONAL, *signature):
         said = info.get(name, _OPTIONAL.get(name))
