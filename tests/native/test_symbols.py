@@ -111,12 +111,12 @@ def size_of_weights(static: Path, folder: Path) -> int:
 
 
 @pytest.mark.nightly
-def test_a_small_library_for_the_default_targets_is_at_most_132_kib_over_its_weights(
+def test_a_small_library_for_the_default_targets_is_at_most_133_kib_over_its_weights(
     variant: Variant, tmp_path: Path
 ) -> None:
     libraries = variant("digits", targets=["x86-64-v2", "x86-64-v3", "x86-64-v4"]) / "lib"
     weights = size_of_weights(libraries / "libtfaot-model-digits.a", tmp_path)
-    assert 0 < (libraries / "libtfaot-model-digits.so").stat().st_size - weights <= 132 * 1024
+    assert 0 < (libraries / "libtfaot-model-digits.so").stat().st_size - weights <= 133 * 1024
 
 
 @pytest.mark.nightly
