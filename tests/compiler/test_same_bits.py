@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.compiler import test_pruned as pruned
 from tests.compiler.conftest import HEADERS, INCLUDES, Network, Networks, kernel_object
 from tests.compiler.test_answers import FAMILIES, models_of
 from tests.compiler.test_bfloat16 import PROGRAMS, numbers
@@ -245,6 +246,20 @@ def test_layers_of_bfloat16_give_the_same_bits_on_every_cpu(bench: Bench) -> Non
             model=Path(), program=program, inputs=[numbers(program.entry.parameters[0].shape.at(17, {}))], outputs=[]
         )
         for name, program in PROGRAMS.items()
+    }
+    _compare(bench, models)
+
+
+@pytest.mark.nightly
+def test_pruned_layers_give_the_same_bits_on_every_cpu(bench: Bench) -> None:
+    special = pruned.values(37)
+    special[5, 70], special[20, 0] = np.inf, np.nan
+    models = {
+        f"{zeros} of {given}": Network(
+            model=Path(), program=pruned.layer(pruned.weights(zeros), activation="tanh"), inputs=[inputs], outputs=[]
+        )
+        for zeros in (0.75, 0.9)
+        for given, inputs in (("plain", pruned.values(37)), ("special", special))
     }
     _compare(bench, models)
 

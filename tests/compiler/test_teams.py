@@ -15,6 +15,7 @@ import pytest
 from tests.compiler.conftest import Code, Team, library_of
 from tests.compiler.test_few_rows import layers_of
 from tests.compiler.test_operations import N, Writer
+from tests.compiler.test_pruned import layer, weights
 from tfaot_pkg.compiler.attributes import attributes_of
 from tfaot_pkg.compiler.emit import emit
 from tfaot_pkg.compiler.operations import OPERATIONS
@@ -60,6 +61,11 @@ def test_many_rows_of_a_dense_layer_are_divided(shared: Share) -> None:
     weights = writer.constant(random.normal(size=(80, 100)).astype(np.float32))
     layer = writer.add("dense", (N, 150, 100), writer.input(150, 80), weights, weights_axis=0)
     check(shared(writer.program(layer)), random.normal(size=(2, 150, 80)).astype(np.float32), parts=6)
+
+
+def test_few_rows_of_a_pruned_layer_are_divided(shared: Share) -> None:
+    code = shared(layer(weights(0.75, 512, 256)))
+    check(code, np.random.default_rng(5).normal(size=(3, 512)).astype(np.float32))
 
 
 # Image, kernel, strides, dilations, padding on each side, groups, filters.

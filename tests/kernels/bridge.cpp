@@ -41,6 +41,17 @@ EXPORT void dense(const kernels::Dense* layer, std::size_t batch, const float* i
   kernels::dense(reached.table(), *layer, batch, in, layer->inputs, out, layer->outputs);
 }
 
+EXPORT std::size_t sparse_dense_scratch(std::size_t inputs, std::size_t outputs) {
+  return kernels::sparseDenseScratch(inputs, outputs);
+}
+
+EXPORT void sparse_dense(const kernels::SparseDense* layer, std::size_t batch, const float* in, float* out, float* scratch) {
+  const kernels::Dense& whole = layer->dense;
+  const kernels::Reached reached =
+      kernels::Reached{}.product(whole.inputs, whole.outputs, whole.activation, {0, 1, kernels::kSparseRows});
+  kernels::sparseDense(reached.table(), *layer, batch, in, out, scratch);
+}
+
 EXPORT std::size_t quantized_dense_scratch(std::size_t inputs) { return kernels::quantizedDenseScratch(inputs); }
 
 EXPORT void quantized_dense(const kernels::QuantizedDense* layer, std::size_t batch, const std::uint8_t* in, void* out,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tests.kernels.machines import Buffer, Floats, Machine
 from tfaot_pkg.compiler.bfloat16 import packed as packed_bfloat16
 from tfaot_pkg.compiler.layers import packed_quantized
+from tfaot_pkg.compiler.pruned import kept, listed
 from tfaot_pkg.frontends.toolchain.definition import NO_CONTRACTION
 from tfaot_pkg.ground.keys import sha256_file
 from tfaot_pkg.ground.process import run
@@ -86,6 +87,14 @@ class _Dense(ctypes.Structure):
         ("weights", ctypes.c_void_p),
         ("bias", ctypes.c_void_p),
         ("activation", _Activation),
+    ]
+
+
+class _SparseDense(ctypes.Structure):
+    _fields_ = [
+        ("dense", _Dense),
+        ("fewest", ctypes.c_size_t),
+        *((name, ctypes.c_void_p) for name in ("weights", "places", "columns", "counts")),
     ]
 
 
@@ -239,6 +248,20 @@ class Kernels:
         out = self._out(len(values), weights.shape[1])
         layer = _Dense(*weights.shape, packed.address, terms and terms.address, ACTIVATIONS[activation])
         self._machine.call("dense", layer, len(values), data.address, out.address)
+        return out.read()
+
+    def sparse_dense(
+        self, values: Floats, weights: Floats, bias: Floats | None, activation: str = "none", *, fewest: int = 1
+    ) -> Floats:
+        """The same by lists of the weights that are not zero, from `fewest` rows on."""
+        packed, terms, data = self._packed(weights), None if bias is None else self._in(bias), self._in(values)
+        made = listed(weights, kept(weights, bias), fewest)
+        arrays = [self._exactly(each) for each in (made.weights, made.places, made.columns, made.counts)]
+        whole = _Dense(*weights.shape, packed.address, terms and terms.address, ACTIVATIONS[activation])
+        layer = _SparseDense(whole, fewest, *(each.address for each in arrays))
+        scratch = self._out(self._machine.call("sparse_dense_scratch", *weights.shape))
+        out = self._out(len(values), weights.shape[1])
+        self._machine.call("sparse_dense", layer, len(values), data.address, out.address, scratch.address)
         return out.read()
 
     def bfloat16_dense(

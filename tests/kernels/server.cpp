@@ -56,6 +56,8 @@ const std::map<std::string, Word (*)(const std::vector<Word>&)> kFunctions = {
     FUNCTION(packed_size),
     FUNCTION(pack),
     FUNCTION(dense),
+    FUNCTION(sparse_dense_scratch),
+    FUNCTION(sparse_dense),
     FUNCTION(bfloat16_dense_scratch),
     FUNCTION(bfloat16_dense),
     FUNCTION(bfloat16_dense_as_floats),

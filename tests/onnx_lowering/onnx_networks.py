@@ -38,6 +38,20 @@ def _value(name, shape, dtype=TensorProto.FLOAT):
 
 
 @network
+def pruned():
+    """Two layers nine tenths of whose weights are zeros, of both signs, as a mask leaves them."""
+    random, nodes, tensors, name = np.random.default_rng(2), [], [], "x"
+    for number, (inputs, outputs) in enumerate([(160, 192), (192, 160)]):
+        mask = random.random((outputs, inputs)) >= 0.9
+        weights, bias = random.standard_normal((outputs, inputs)) * mask / 4, random.standard_normal(outputs)
+        for made, values in ((f"w{number}", weights), (f"b{number}", bias)):
+            tensors.append(_constant(made, values, "f4"))
+        nodes.append(helper.make_node("Gemm", [name, f"w{number}", f"b{number}"], [f"s{number}"], transB=1))
+        nodes.append(helper.make_node("Relu", [f"s{number}"], [name := f"y{number}"]))
+    return _model(nodes, [_value("x", ["n", 160])], [_value("y1", ["n", 160])], tensors)
+
+
+@network
 def class_token():
     """PyTorch's `token.expand(n, -1, -1)`, as its exporter writes it, attention over it, and `squeeze(1)`."""
     node, random = helper.make_node, np.random.default_rng(1)

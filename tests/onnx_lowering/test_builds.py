@@ -35,9 +35,9 @@ def tool(shared_home_folder: Path, tmp_path: Path) -> Tool:
     return run
 
 
-@pytest.mark.sweep("class_token", "quantized_in_float", night=["graph_of_any_size", "gru_tagger"])
+@pytest.mark.sweep("class_token", "quantized_in_float", night=["graph_of_any_size", "gru_tagger", "pruned"])
 @pytest.mark.parametrize(
-    "name", ["class_token", "deep_sets", "graph_of_any_size", "gru_tagger", "images_2d", "quantized_in_float"]
+    "name", ["class_token", "deep_sets", "graph_of_any_size", "gru_tagger", "images_2d", "pruned", "quantized_in_float"]
 )
 def test_a_package_needs_no_tensorflow_and_gives_onnx_runtimes_answers(
     name: str, tool: Tool, networks: Path, tmp_path: Path
@@ -96,6 +96,12 @@ def test_a_package_of_bfloat16_states_its_price(tool: Tool, networks: Path, tmp_
     inputs, theirs = arrays_of(networks / "image_classes" / "5.npz")
     errors = np.abs(model(**inputs)["logits"] - theirs["logits"])
     assert 1e-4 < errors.max() < 0.1
+
+
+def test_inspect_shows_which_layers_skip_zeros(tool: Tool, networks: Path, tmp_path: Path) -> None:
+    (tmp_path / "pruned.onnx").write_bytes((networks / "pruned.onnx").read_bytes())
+    tool("init", "pruned.onnx", "-o", "spec.yaml")
+    assert tool("inspect", "spec.yaml", "--what", "cpp").count("sparseDense(") == 2
 
 
 _CALLS = r"""

@@ -19,10 +19,11 @@ from tfaot_pkg.compiler.body import Body
 from tfaot_pkg.compiler.elements import Place
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
-from tfaot_pkg.compiler.layers import PANEL, is_divided, packed_dense, reaches
+from tfaot_pkg.compiler.layers import PANEL, packed_dense, reaches
 from tfaot_pkg.compiler.loops import Struct, View, Written
 from tfaot_pkg.compiler.plain import address, counting
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, ZERO, Operation, Shape, Size
+from tfaot_pkg.compiler.sharing import is_divided
 
 _Strides = Sequence[Size]
 _Sizes = tuple[list[Size], list[Size], list[Size], list[Size]]

@@ -37,9 +37,10 @@ from tfaot_pkg.compiler.expressions import C_TYPES, literal
 from tfaot_pkg.compiler.forests import pack
 from tfaot_pkg.compiler.image_windows import FEW_FILTERS, MOST_TAPS
 from tfaot_pkg.compiler.loops import Argument, Piece, Struct, Written
-from tfaot_pkg.compiler.operations import OPERATIONS
-from tfaot_pkg.compiler.program import BATCH, NUMPY_TYPES, ONE, ROWS, Binding, Extent, Operation, Shape, Size
+from tfaot_pkg.compiler.program import BATCH, NUMPY_TYPES, ONE, ROWS, Extent, Operation, Shape, Size
 from tfaot_pkg.compiler.rows import are_short
+from tfaot_pkg.compiler.sharing import by_team, is_divided
+from tfaot_pkg.compiler.sparse_layers import lists_of, sparse_dense
 from tfaot_pkg.ground.arrays import Array
 
 # kRowsAtATime, kFloats and kQuantizedRowsAtATime of tfaot_kernels/scratch.h. A static_assert in generated code compares
@@ -291,23 +292,6 @@ def _bfloat16(
     return target
 
 
-def is_divided(emitter: Emitter, operation: Operation) -> bool:
-    """Whether a team of threads may compute the layer of one row together."""
-    multiply_adds = OPERATIONS[operation.opcode].multiply_adds
-    if multiply_adds is None:
-        return False
-    shapes = [emitter.known[value].shape for value in operation.operands]
-    one_row = Binding(1, {each.name: each.maximum for each in emitter.program.symbols})
-    return multiply_adds(operation, shapes, one_row) >= emitter.divided_from
-
-
-def _divide(emitter: Emitter, function: str, scratch: int) -> str:
-    """The name of `function` for a team, each of whose threads needs `scratch` floats."""
-    emitter.member_scratch = max(emitter.member_scratch or 0, NUMPY_TYPES["f32"].itemsize * scratch)
-    name, bracket, known = function.partition("<")
-    return f"{name}ByTeam{bracket}{known}"
-
-
 def _is_in_tree(inputs: int, outputs: int) -> bool:
     """Whether a dense layer's products are added in the tree of a row's sums (`denseInTree` of the kernel library)."""
     return outputs <= _IN_TREE and inputs >= outputs * PANEL
@@ -318,6 +302,9 @@ def _dense(emitter: Emitter, operation: Operation, source: str, weights: NDArray
     in_tree = _is_in_tree(inputs, outputs)
     weights_at = emitter.constants.address(np.ascontiguousarray(weights.T) if in_tree else packed_dense(weights))
     bias = _bias(emitter, operation, outputs)
+    lists = None if in_tree else lists_of(emitter, operation, weights)
+    if lists is not None:
+        return sparse_dense(emitter, operation, source, weights_at, bias, lists)
     rows = Shape("f32", operation.shape.sizes[:-1]).elements
     target = emitter.target(operation)
     emitter.touch(source)
@@ -331,7 +318,7 @@ def _dense(emitter: Emitter, operation: Operation, source: str, weights: NDArray
     arguments = (f"dispatch, {weights_at}", bias, activation, rows, read, Written(written))
     called = f"{function}<{', '.join(known)}>"
     if not in_tree and not in_registers and is_divided(emitter, operation):
-        emitter.call(_divide(emitter, called, 0), "team", *arguments)
+        emitter.call(by_team(emitter, called, 0), "team", *arguments)
     else:
         emitter.call(called, *arguments)
     if in_tree:
@@ -444,7 +431,7 @@ def _convolution(
         arguments: list[Argument] = ["dispatch", called, *(["pool"] if pool else []), *rest]
         # A transposed convolution with few filters is too small to be divided.
         if function != "transposedConv2d" and is_divided(emitter, operation):
-            emitter.call(_divide(emitter, function, needed), "team", *arguments)
+            emitter.call(by_team(emitter, function, needed), "team", *arguments)
         else:
             emitter.call(function, *arguments)
     if not is_constant and function != "transposedConv2d":

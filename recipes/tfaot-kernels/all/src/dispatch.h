@@ -105,6 +105,9 @@ void activate(const Dispatch& dispatch, Activation activation, std::size_t count
 void dense(const Dispatch& dispatch, const Dense& layer, std::size_t batch, const float* in, std::size_t inStride, float* out,
            std::size_t outStride) noexcept;
 
+void sparseDense(const Dispatch& dispatch, const SparseDense& layer, std::size_t batch, const float* in, float* out,
+                 float* scratch) noexcept;
+
 void conv2d(const Dispatch& dispatch, const Conv2d& layer, std::size_t batch, const float* in, float* out,
             float* scratch) noexcept;
 
@@ -143,6 +146,12 @@ inline void conv2dMaxPoolByTeam(const Team* team, const Dispatch& dispatch, cons
                                 std::size_t batch, const float* in, float* out, float* scratch) {
   if (team == nullptr) return conv2dMaxPool(dispatch, layer, pool, batch, in, out, scratch);
   conv2dMaxPool(*team, dispatch, layer, pool, batch, in, out);
+}
+
+inline void sparseDenseByTeam(const Team* team, const Dispatch& dispatch, const SparseDense& layer, std::size_t batch,
+                              const float* in, float* out, float* scratch) {
+  if (team == nullptr || batch >= layer.fewest) return sparseDense(dispatch, layer, batch, in, out, scratch);
+  dense(*team, dispatch, layer.dense, batch, in, out);
 }
 
 /// Rows of any number of floats.

@@ -21,6 +21,7 @@
 #include "quantized.h"
 #include "reachable_functions.h"
 #include "softmax.h"
+#include "sparse.h"
 #include "team_layers.h"
 #pragma GCC visibility pop
 
@@ -101,6 +102,15 @@ void quantizedConv2d(const QuantizedConv2d& layer, std::size_t batch, const void
                      std::uint32_t* scratch) noexcept {
   const auto* const bytes = static_cast<const std::uint8_t*>(in);
   withForm([&](auto form) { convolveQuantized<decltype(form)>(layer, batch, bytes, out, scratch); });
+}
+
+void sparseDense(const SparseDense& layer, std::size_t batch, const float* in, float* out, float* scratch) noexcept {
+  sparseDense(kEverything, layer, batch, in, out, scratch);
+}
+
+void sparseDense(const Dispatch& dispatch, const SparseDense& layer, std::size_t batch, const float* in, float* out,
+                 float* scratch) noexcept {
+  denseSparse(dispatch, layer, batch, in, out, scratch);
 }
 
 std::size_t packedConv2dSize(const Conv2d& layer) noexcept {

@@ -116,6 +116,27 @@ void dense(const Dense& layer, std::size_t batch, const float* in, float* out) n
 void dense(const Dense& layer, std::size_t batch, const float* in, std::size_t inStride, float* out,
            std::size_t outStride) noexcept;
 
+/// Rows that sparseDense computes at a time, and columns whose weights lie side by side.
+inline constexpr std::size_t kSparseRows = 16, kSparseColumns = 8;
+
+/// A dense layer that skips weights which are zero. Columns have lists of the weights that are not, in the order of the inputs.
+/// Lists of kSparseColumns columns are a group: the first weight of each column, then the second of each, and so on. Shorter
+/// lists end with zeros.
+struct SparseDense {
+  Dense dense;                   ///< with all weights
+  std::size_t fewest;            ///< rows that are computed by lists; fewer are computed with all weights
+  const float* weights;          ///< of the groups, one after the other
+  const std::uint16_t* places;   ///< the input of each weight; `dense.inputs`, of which there are at most 65535, at the end of a list
+  const std::uint32_t* columns;  ///< of each list; any twice if those of the last group are fewer
+  const std::uint32_t* counts;   ///< of the weights in each list of a group
+};
+
+/// Floats of scratch that sparseDense needs for any batch.
+constexpr std::size_t sparseDenseScratch(std::size_t inputs, std::size_t outputs) noexcept;
+
+/// `in`: batch x inputs, `out`: batch x outputs. The bits are those of `dense`.
+void sparseDense(const SparseDense& layer, std::size_t batch, const float* in, float* out, float* scratch) noexcept;
+
 /// The parameters that convolution and pooling share: NHWC arrays and a window that moves over them.
 struct Window {
   std::size_t inHeight, inWidth, channels;

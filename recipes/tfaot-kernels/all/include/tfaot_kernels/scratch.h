@@ -157,6 +157,11 @@ constexpr std::size_t conv2dScratch(const Conv2d& layer) noexcept {
 
 constexpr std::size_t transposedConv2dScratch(const Conv2d& layer) noexcept { return Planes(layer, true).scratch(); }
 
+/// Lines of inputs, a line of zeros, and lines of sums.
+constexpr std::size_t sparseDenseScratch(std::size_t inputs, std::size_t outputs) noexcept {
+  return kSparseRows * (inputs + 1 + outputs);
+}
+
 /// Rows of bytes that are multiplied at a time (quantized.h), for each of which memory holds the inputs as 16 bits.
 inline constexpr std::size_t kQuantizedRowsAtATime = 16;
 

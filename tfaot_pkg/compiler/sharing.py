@@ -1,0 +1,24 @@
+"""Layers that the threads of a team may compute together (decision 091)."""
+
+from __future__ import annotations
+
+from tfaot_pkg.compiler.emitter import Emitter
+from tfaot_pkg.compiler.operations import OPERATIONS
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Binding, Operation
+
+
+def is_divided(emitter: Emitter, operation: Operation) -> bool:
+    """Whether a team of threads may compute the layer of one row together."""
+    multiply_adds = OPERATIONS[operation.opcode].multiply_adds
+    if multiply_adds is None:
+        return False
+    shapes = [emitter.known[value].shape for value in operation.operands]
+    one_row = Binding(1, {each.name: each.maximum for each in emitter.program.symbols})
+    return multiply_adds(operation, shapes, one_row) >= emitter.divided_from
+
+
+def by_team(emitter: Emitter, function: str, scratch: int) -> str:
+    """The name of `function` for a team, each of whose threads needs `scratch` floats."""
+    emitter.member_scratch = max(emitter.member_scratch or 0, NUMPY_TYPES["f32"].itemsize * scratch)
+    name, bracket, known = function.partition("<")
+    return f"{name}ByTeam{bracket}{known}"
