@@ -10,8 +10,13 @@
 #include "kernels_64_bit.h"
 #include "longrows.h"
 #include "order.h"
-#include "quantized.h"
+#include "quantized_tiles.h"
 #include "trees.h"
+
+#if defined(__x86_64__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace kernels = tfaot_kernels;
 
@@ -52,7 +57,9 @@ EXPORT void sparse_dense(const kernels::SparseDense* layer, std::size_t batch, c
   kernels::sparseDense(reached.table(), *layer, batch, in, out, scratch);
 }
 
-EXPORT std::size_t quantized_dense_scratch(std::size_t inputs) { return kernels::quantizedDenseScratch(inputs); }
+EXPORT std::size_t quantized_dense_scratch(const kernels::QuantizedDense* layer) {
+  return kernels::quantizedDenseScratch(layer->inputs);
+}
 
 EXPORT void quantized_dense(const kernels::QuantizedDense* layer, std::size_t batch, const std::uint8_t* in, void* out,
                             std::uint32_t* scratch) {
@@ -65,7 +72,24 @@ EXPORT void quantized_dense_in_pairs(const kernels::QuantizedDense* layer, std::
   kernels::denseQuantized<kernels::InPairs>(*layer, batch, in, out, scratch);
 }
 
-EXPORT std::size_t quantized_conv2d_scratch(std::size_t inputs) { return kernels::quantizedConv2dScratch(inputs); }
+/// Asks for the permission to use tiles of the CPU, and says whether there are some for bytes, and it was given.
+EXPORT std::size_t may_use_tiles() {
+#if defined(__x86_64__)
+  constexpr long kAsk = 0x1023, kTiles = 18;
+  if (kernels::permitTiles(false) != 0 && syscall(SYS_arch_prctl, kAsk, kTiles) == 0) kernels::permitTiles(true);
+#endif
+  return kernels::isPermitted(kernels::kTilesOfBytes) ? 1 : 0;
+}
+
+/// By tiles for any number of rows, if may_use_tiles.
+EXPORT void quantized_dense_by_tiles(const kernels::QuantizedDense* layer, std::size_t batch, const std::uint8_t* in, void* out,
+                                     std::uint32_t* scratch) {
+  kernels::withTiles([&](auto tiles) { kernels::denseByTiles<decltype(tiles)>(*layer, batch, in, out, scratch); });
+}
+
+EXPORT std::size_t quantized_conv2d_scratch(const kernels::QuantizedConv2d* layer) {
+  return kernels::quantizedConv2dScratch(layer->window, layer->product.inputs);
+}
 
 EXPORT void quantized_conv2d(const kernels::QuantizedConv2d* layer, std::size_t batch, const std::uint8_t* in, void* out,
                              std::uint32_t* scratch) {
@@ -102,6 +126,11 @@ EXPORT void bfloat16_conv2d_as_floats(const kernels::Bfloat16Conv2d* layer, std:
                                       std::uint32_t* scratch) {
   const kernels::Dispatch dispatch = kernels::Reached{}.activating(layer->product.activation).table();
   kernels::convolveBfloat16<kernels::AsFloats>(dispatch, *layer, batch, in, out, scratch);
+}
+
+EXPORT void quantized_conv2d_by_tiles(const kernels::QuantizedConv2d* layer, std::size_t batch, const std::uint8_t* in, void* out,
+                                      std::uint32_t* scratch) {
+  kernels::withTiles([&](auto tiles) { kernels::convolveByTiles<decltype(tiles)>(*layer, batch, in, out, scratch); });
 }
 
 EXPORT std::size_t packed_conv2d_size(const kernels::Conv2d* layer) { return kernels::packedConv2dSize(*layer); }

@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,14 @@ class Requantized:
     zero: int
     low: int
     high: int
+
+
+class Form(Enum):
+    """How a quantized layer is computed; the values are parts of names in bridge.cpp."""
+
+    FASTEST = ""
+    IN_PAIRS = "_in_pairs"  # as on CPUs without dot products
+    BY_TILES = "_by_tiles"
 
 
 class _Conv2d(ctypes.Structure):
@@ -307,12 +316,12 @@ class Kernels:
         bias: NDArray[np.int32],
         made: Requantized | None = None,
         *,
-        in_pairs: bool = False,
+        form: Form = Form.FASTEST,
     ) -> NDArray[np.integer]:
-        """Its results as `values.dtype` with `made`, otherwise its sums. `in_pairs`: as on CPUs without dot products."""
+        """Its results as `values.dtype` with `made`, otherwise its sums."""
         layer, _held = self._quantized(values.dtype, weights, bias, made)
         call = "quantized_dense", layer, (len(values), weights.shape[1])
-        return self._of_bytes(*call, values, made, in_pairs=in_pairs)
+        return self._of_bytes(*call, values, made, form=form)
 
     def quantized_conv2d(
         self,
@@ -323,13 +332,17 @@ class Kernels:
         made: Requantized | None = None,
         *,
         padding: int,
-        in_pairs: bool = False,
+        form: Form = Form.FASTEST,
     ) -> NDArray[np.integer]:
         """The same of the windows of images."""
         product, _held = self._quantized(images.dtype, filters.reshape(-1, filters.shape[3]), bias, made)
         layer = _QuantizedConv2d(shape.window(), product, padding % 256)
         call = "quantized_conv2d", layer, (len(images), *shape.out, filters.shape[3])
-        return self._of_bytes(*call, images, made, in_pairs=in_pairs)
+        return self._of_bytes(*call, images, made, form=form)
+
+    def may_use_tiles(self) -> bool:
+        """Whether the CPU has tiles for products of bytes, and Linux lets this process use them from now on."""
+        return self._machine.call("may_use_tiles") != 0
 
     def _quantized(
         self, dtype: np.dtype[Any], weights: NDArray[np.int8], bias: NDArray[np.int32], made: Requantized | None
@@ -351,13 +364,11 @@ class Kernels:
         values: NDArray[np.integer],
         made: Requantized | None,
         *,
-        in_pairs: bool,
+        form: Form,
     ) -> NDArray[np.integer]:
-        inputs = (layer if isinstance(layer, _QuantizedDense) else layer.product).inputs
-        scratch = self._exactly(np.zeros(self._machine.call(f"{name}_scratch", inputs), np.uint32))
+        scratch = self._exactly(np.full(self._machine.call(f"{name}_scratch", layer), 0xDEADBEEF, np.uint32))
         data, out = self._exactly(values), self._exactly(np.full(shape, 99, np.int32 if made is None else values.dtype))
-        called = f"{name}_in_pairs" if in_pairs else name
-        self._machine.call(called, layer, len(values), data.address, out.address, scratch.address)
+        self._machine.call(f"{name}{form.value}", layer, len(values), data.address, out.address, scratch.address)
         return out.read()
 
     def _packed_conv2d(self, shape: Shape, filters: Floats, groups: int) -> Buffer:

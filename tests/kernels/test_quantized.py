@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,28 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.kernels.library import Kernels, Requantized, Shape
+from tests.kernels.conftest import FOLDER, READY, RUNNABLE
+from tests.kernels.library import Form, Kernels, Requantized, Shape, compile_library
+from tests.kernels.machines import Here
+from tfaot_pkg.ground.targets import TARGETS
 
 Bytes = NDArray[Any]
 _TYPES = (np.uint8, np.int8)
+_FORMS = (Form.FASTEST, Form.IN_PAIRS)
 
 fixed_kernels = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+
+
+@pytest.fixture(scope="module")
+def tiled() -> Kernels:
+    """The kernels for x86-64-v4 on a CPU with AMX, which this process may use from now on."""
+    target = TARGETS["x86-64-v4"]
+    if READY or target not in RUNNABLE:
+        pytest.skip("this machine, or the library that is given, is another one")
+    kernels = Kernels(Here(compile_library(FOLDER, target, compiler="c++")))
+    if not kernels.may_use_tiles():
+        pytest.skip("this CPU has no AMX, or Linux does not permit it")
+    return kernels
 
 
 def _bytes(random: np.random.Generator, dtype: type, *shape: int) -> Bytes:
@@ -35,7 +52,9 @@ def _requantized(sums: NDArray[np.int32], made: Requantized, dtype: Any) -> Byte
     return np.asarray(scaled.clip(made.low, made.high).astype(dtype))
 
 
-def _assert_dense(kernels: Kernels, dtype: type, batch: int, inputs: int, outputs: int, seed: int) -> None:
+def _assert_dense(
+    kernels: Kernels, dtype: type, batch: int, inputs: int, outputs: int, seed: int, forms: Sequence[Form] = _FORMS
+) -> None:
     random = np.random.default_rng(seed)
     values, weights = _bytes(random, dtype, batch, inputs), _bytes(random, np.int8, inputs, outputs)
     bias = random.integers(-(2**31), 2**31, outputs).astype(np.int32)
@@ -45,9 +64,9 @@ def _assert_dense(kernels: Kernels, dtype: type, batch: int, inputs: int, output
     scales = (2.0 ** random.uniform(-40, 10, outputs)).astype(np.float32)
     made = Requantized(scales=scales, zero=zero, low=min(low, high), high=max(low, high))
     wanted = _sums(values, weights, bias)
-    for in_pairs in (False, True):
-        np.testing.assert_array_equal(kernels.quantized_dense(values, weights, bias, in_pairs=in_pairs), wanted)
-        found = kernels.quantized_dense(values, weights, bias, made, in_pairs=in_pairs)
+    for form in forms:
+        np.testing.assert_array_equal(kernels.quantized_dense(values, weights, bias, form=form), wanted)
+        found = kernels.quantized_dense(values, weights, bias, made, form=form)
         np.testing.assert_array_equal(found, _requantized(wanted, made, dtype))
 
 
@@ -73,6 +92,10 @@ def test_every_number_of_rows_inputs_and_columns_ends_inside_its_arrays(kernels:
 
 @pytest.mark.parametrize("dtype", _TYPES)
 def test_the_largest_sums_neither_saturate_nor_lose_bits(kernels: Kernels, dtype: type) -> None:
+    _assert_extremes(kernels, dtype, _FORMS)
+
+
+def _assert_extremes(kernels: Kernels, dtype: type, forms: Sequence[Form]) -> None:
     """All products have one sign: instructions that saturate pairs of 16 bits would show, and sums pass 2^31."""
     for least in (True, False):
         limits = np.iinfo(dtype)
@@ -80,8 +103,8 @@ def test_the_largest_sums_neither_saturate_nor_lose_bits(kernels: Kernels, dtype
         for weight in (-128, 127):
             weights, bias = np.full((70_000, 18), weight, np.int8), np.zeros(18, np.int32)
             wanted = _sums(values, weights, bias)
-            for in_pairs in (False, True):
-                np.testing.assert_array_equal(kernels.quantized_dense(values, weights, bias, in_pairs=in_pairs), wanted)
+            for form in forms:
+                np.testing.assert_array_equal(kernels.quantized_dense(values, weights, bias, form=form), wanted)
 
 
 def _ties() -> tuple[Bytes, NDArray[np.int64], Requantized]:
@@ -91,12 +114,12 @@ def _ties() -> tuple[Bytes, NDArray[np.int64], Requantized]:
     return values, sums, Requantized(scales=np.full(2, 0.5, np.float32), zero=3, low=-128, high=127)
 
 
-@pytest.mark.parametrize("in_pairs", [False, True])
-def test_ties_go_to_the_even_byte_before_the_zero_point_is_added(kernels: Kernels, in_pairs: bool) -> None:
+@pytest.mark.parametrize("form", _FORMS)
+def test_ties_go_to_the_even_byte_before_the_zero_point_is_added(kernels: Kernels, form: Form) -> None:
     values, sums, made = _ties()
     weights, bias = np.array([[1, -1], [1, -1]], np.int8), np.zeros(2, np.int32)
     as_signed = (values.astype(np.int16) - 128).astype(np.int8)
-    found = kernels.quantized_dense(as_signed, weights, bias + 128 * weights.sum(0, np.int32), made, in_pairs=in_pairs)
+    found = kernels.quantized_dense(as_signed, weights, bias + 128 * weights.sum(0, np.int32), made, form=form)
     wanted = np.stack([np.abs(sums), -np.abs(sums)], 1) / 2
     np.testing.assert_array_equal(found, np.clip(np.rint(wanted) + 3, -128, 127))
 
@@ -115,8 +138,12 @@ _WINDOWS = {
 @pytest.mark.parametrize("dtype", _TYPES)
 @pytest.mark.parametrize("name", _WINDOWS)
 def test_convolutions_are_products_of_windows(kernels: Kernels, name: str, dtype: type) -> None:
-    shape, random, limits = _WINDOWS[name], np.random.default_rng(len(name)), np.iinfo(dtype)
-    for filters in (1, 18):
+    _assert_convolution(kernels, _WINDOWS[name], dtype, _FORMS)
+
+
+def _assert_convolution(kernels: Kernels, shape: Shape, dtype: type, forms: Sequence[Form]) -> None:
+    random, limits = np.random.default_rng(shape.channels), np.iinfo(dtype)
+    for filters in (1, 18, 70) if Form.BY_TILES in forms else (1, 18):
         images = _bytes(random, dtype, 2, *shape.size, shape.channels)
         weights = _bytes(random, np.int8, *shape.kernel, shape.channels, filters)
         bias, padding = random.integers(-(2**20), 2**20, filters).astype(np.int32), int(limits.min + 7)
@@ -125,11 +152,11 @@ def test_convolutions_are_products_of_windows(kernels: Kernels, name: str, dtype
         )
         windows = shape.patches(images.astype(np.float64), padding).reshape(2, *shape.out, -1)
         wanted = _sums(windows, weights.reshape(-1, filters), bias)
-        for in_pairs in (False, True):
+        for form in forms:
             given = shape, images, weights, bias
-            found = kernels.quantized_conv2d(*given, padding=padding, in_pairs=in_pairs)
+            found = kernels.quantized_conv2d(*given, padding=padding, form=form)
             np.testing.assert_array_equal(found, wanted)
-            found = kernels.quantized_conv2d(*given, made, padding=padding, in_pairs=in_pairs)
+            found = kernels.quantized_conv2d(*given, made, padding=padding, form=form)
             np.testing.assert_array_equal(found, _requantized(wanted, made, dtype))
 
 
@@ -140,3 +167,48 @@ def test_pools_take_the_largest_bytes_and_no_padding(kernels: Kernels, dtype: ty
         images = _bytes(random, dtype, 2, *shape.size, shape.channels)
         wanted = shape.patches(images.astype(np.float64), float(least)).max((3, 4))
         np.testing.assert_array_equal(kernels.max_pool_of_bytes(shape, images), wanted)
+
+
+@fixed_kernels
+@given(
+    dtype=st.sampled_from(_TYPES),
+    batch=st.integers(1, 140),
+    inputs=st.integers(1, 300),
+    outputs=st.integers(1, 100),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_sums_by_tiles_are_those_of_64_bits(
+    tiled: Kernels, dtype: type, batch: int, inputs: int, outputs: int, seed: int
+) -> None:
+    _assert_dense(tiled, dtype, batch, inputs, outputs, seed, [*Form])
+
+
+@pytest.mark.parametrize("dtype", _TYPES)
+def test_tiles_end_inside_their_arrays_and_lose_no_bits(tiled: Kernels, dtype: type) -> None:
+    for kernels in (tiled, tiled.beside_start()):
+        for inputs in (1, 4, 36, 60, 64, 65, 128, 130, 192):
+            for batch, outputs in ((1, 1), (15, 16), (16, 17), (17, 32), (31, 33), (33, 48), (200, 50)):
+                _assert_dense(kernels, dtype, batch, inputs, outputs, inputs, [*Form])
+    _assert_extremes(tiled, dtype, [Form.BY_TILES])
+
+
+_MORE_WINDOWS = {
+    "of several tiles": Shape(size=(9, 37), channels=16, kernel=(3, 3), before=(1, 1), after=(1, 1)),
+    "of lines of tiles": Shape(size=(6, 16), channels=64, kernel=(3, 3), before=(1, 1), after=(1, 1)),
+    "of unequal tiles": Shape(size=(5, 33), channels=44, kernel=(2, 3), before=(0, 2), after=(1, 0)),
+    "of a prime number": Shape(size=(5, 18), channels=68, kernel=(3, 1), before=(1, 0), after=(1, 0)),
+    "pointwise with strides": Shape(size=(9, 9), channels=32, kernel=(1, 1), stride=(2, 2)),
+    "with strides of tiles": Shape(
+        size=(21, 40), channels=32, kernel=(3, 3), stride=(2, 2), before=(0, 0), after=(1, 1)
+    ),
+    "with lines apart": Shape(size=(9, 20), channels=32, kernel=(3, 2), dilation=(3, 1), before=(3, 1), after=(2, 0)),
+    "in several bands": Shape(size=(40, 30), channels=64, kernel=(3, 3), before=(1, 1), after=(1, 1)),
+    "with padding alone": Shape(size=(1, 1), channels=32, kernel=(2, 2), before=(4, 6), after=(3, 20)),
+}
+
+
+@pytest.mark.parametrize("dtype", _TYPES)
+@pytest.mark.parametrize("name", [*_WINDOWS, *_MORE_WINDOWS])
+def test_convolutions_by_tiles_are_products_of_windows(tiled: Kernels, name: str, dtype: type) -> None:
+    for kernels in (tiled, tiled.beside_start()):
+        _assert_convolution(kernels, {**_WINDOWS, **_MORE_WINDOWS}[name], dtype, [*Form])

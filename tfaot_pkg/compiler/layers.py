@@ -43,12 +43,12 @@ from tfaot_pkg.compiler.sharing import by_team, is_divided
 from tfaot_pkg.compiler.sparse_layers import lists_of, sparse_dense
 from tfaot_pkg.ground.arrays import Array
 
-# kRowsAtATime, kFloats and kQuantizedRowsAtATime of tfaot_kernels/scratch.h. A static_assert in generated code compares
-# the results of both.
+# kRowsAtATime, kFloats, kQuantizedRowsAtATime, kTileFours and kBytes of tfaot_kernels/scratch.h. A static_assert in
+# generated code compares the results of both.
 _ROWS_AT_A_TIME = 64
 _FLOATS_AT_A_TIME = 16384
-_QUANTIZED_ROWS = 16
 _BFLOAT16_ROWS = 32  # likewise kBfloat16Rows
+_QUANTIZED_ROWS, _TILE_FOURS, _BYTES_OF_BAND = 16, 16, 32768
 _FLOATS_OF_PLANES = 8192  # kFloats of Planes, likewise
 
 _Layer = Mapping[str, int]
@@ -167,15 +167,18 @@ def packed_conv2d(filters: NDArray[np.float32], *, groups: int = 1) -> NDArray[n
 def packed_quantized(
     weights: NDArray[np.int8], bias: NDArray[np.int32], scales: NDArray[np.float32] | None, inputs: np.dtype[Any]
 ) -> list[Array]:
-    """Weights of shape (inputs, outputs), packed to (panels, fours of inputs, PANEL, 4), bias, and any scales.
+    """Weights (inputs, outputs), packed in the order (panels, fours of inputs, PANEL, 4), bias, and any scales.
 
-    They have zeros after the last column. The kernel library computes with `inputs` of int8 plus 128.
+    They have zeros after the last column, and behind the last panel if tiles (QuantizedDense in kernels.h) reach beyond
+    it. The kernel library computes with `inputs` of int8 plus 128.
     """
     rows, columns = weights.shape
     panels, fours = -(-columns // PANEL), -(-rows // 4)
     padded = np.zeros((4 * fours, panels * PANEL), np.int8)
     padded[:rows, :columns] = weights
-    packed = np.ascontiguousarray(padded.reshape(fours, 4, panels, PANEL).transpose(2, 0, 3, 1))
+    packed = padded.reshape(fours, 4, panels, PANEL).transpose(2, 0, 3, 1).ravel()
+    if fours > _TILE_FOURS:
+        packed = np.pad(packed, (0, -fours % _TILE_FOURS * PANEL * 4))
     sums = bias.astype(np.int64) - (128 * weights.sum(0, np.int64) if inputs == np.int8 else 0)
     made = [packed, np.pad(sums.astype(np.int32), (0, panels * PANEL - columns))]
     return made if scales is None else [*made, np.pad(scales, (0, panels * PANEL - columns))]
@@ -189,19 +192,38 @@ def dense(emitter: Emitter, operation: Operation) -> str:
 
 def quantized_dense(emitter: Emitter, operation: Operation) -> str:
     inputs, rows = _inputs(emitter, operation), Shape("s32", operation.shape.sizes[:-1]).elements
-    needed = _QUANTIZED_ROWS * 2 * -(-inputs // 4)
+    needed = _quantized_scratch(inputs)
+    emitter.line(f"static_assert(quantizedDenseScratch({inputs}) <= {needed});")
     return _quantized_call(emitter, operation, "quantizedDense", _quantized(emitter, operation), rows, needed)
+
+
+def _quantized_scratch(inputs: int) -> int:
+    """quantizedDenseScratch: words."""
+    return _QUANTIZED_ROWS * 2 * (-(-inputs // (4 * _TILE_FOURS)) | 1) * _TILE_FOURS
 
 
 def quantized_conv2d(emitter: Emitter, operation: Operation) -> str:
     given, inputs = QuantizedConv2d.of(operation), _inputs(emitter, operation)
-    filters, fours = emitter.known[operation.operands[1]].shape, -(-inputs // 4)
+    filters = emitter.known[operation.operands[1]].shape
     if _is_pointwise(given.window, filters):
         return quantized_dense(emitter, operation)
     window = ", ".join(cpp(as_size(number)) for number in given.window)
     layer = f"{{{{{window}}}, {_quantized(emitter, operation)}, {given.padding % 256}}}"
-    needed = (_QUANTIZED_ROWS * 2 + 1) * fours
+    bands = [_band_of_bytes(_named(each)) for each in _windows(emitter, given.window)]
+    needed = max(_quantized_scratch(inputs) + -(-inputs // 4), *(-(-each // 4) for each in bands))
+    if all(isinstance(number, int) for number in given.window):
+        emitter.line(f"static_assert(quantizedConv2dScratch({{{window}}}, {inputs}) <= {needed});")
     return _quantized_call(emitter, operation, "quantizedConv2d", layer, operation.shape.sizes[0], needed)
+
+
+def _band_of_bytes(conv: _Layer) -> int:
+    """BandOfBytes: the bytes of the lines that are copied at a time for tiles, whether or not they are."""
+    tiles = -(-conv["out_width"] // _TILE_FOURS)
+    columns = _reach(conv, "width", tiles * -(-conv["out_width"] // tiles))
+    lines, size = _reach(conv, "height", 1), columns * conv["channels"]
+    most = _BYTES_OF_BAND // size
+    fitting = (most - lines) // conv["stride_height"] + 1 if most > lines else 1
+    return _reach(conv, "height", min(fitting, conv["out_height"])) * size
 
 
 def _quantized_call(emitter: Emitter, operation: Operation, function: str, layer: str, batch: Size, needed: int) -> str:
@@ -209,7 +231,6 @@ def _quantized_call(emitter: Emitter, operation: Operation, function: str, layer
     source = emitter.stored(operation.operands[0])
     target, work = emitter.target(operation), emitter.buffer("u32", Size(needed))
     emitter.touch(source)
-    emitter.line(f"static_assert({function}Scratch({_inputs(emitter, operation)}) <= {needed});")
     read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
     written, room = Place(target, elements=operation.shape.elements), Place(work, elements=Size(needed))
     emitter.call(function, layer, batch, read, Written(written), Written(room))

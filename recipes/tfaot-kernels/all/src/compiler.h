@@ -12,7 +12,8 @@
 //   TFAOT_SHUFFLE          the lanes of two vectors with these numbers; `Indices` is a vector type for them
 //   TFAOT_OPAQUE_TO_GCC,   the compiler computes a value here, in a register of the class `constraint`, and knows nothing of
 //   TFAOT_OPAQUE_TO_CLANG  it afterwards; generates no instruction
-//   TFAOT_KNOWS_AVX_VNNI   whether assemblers that came with the compiler know these instructions
+//   TFAOT_KNOWS_AVX_VNNI,  whether assemblers that came with the compiler know these instructions
+//   TFAOT_KNOWS_AMX
 #if defined(__clang__)
 #define TFAOT_UNROLL _Pragma("clang loop unroll(full)")
 #define TFAOT_UNROLL_LONG TFAOT_UNROLL
@@ -21,6 +22,7 @@
 #define TFAOT_OPAQUE_TO_GCC(constraint, value) static_cast<void>(value)
 #define TFAOT_OPAQUE_TO_CLANG(constraint, value) asm("" : constraint(value))
 #define TFAOT_KNOWS_AVX_VNNI (__clang_major__ >= 12)
+#define TFAOT_KNOWS_AMX (__clang_major__ >= 12)
 #else
 #define TFAOT_UNROLL _Pragma("GCC unroll 16")
 #define TFAOT_UNROLL_LONG _Pragma("GCC unroll 32")
@@ -29,6 +31,7 @@
 #define TFAOT_OPAQUE_TO_GCC(constraint, value) asm("" : constraint(value))
 #define TFAOT_OPAQUE_TO_CLANG(constraint, value) static_cast<void>(value)
 #define TFAOT_KNOWS_AVX_VNNI (__GNUC__ >= 12)
+#define TFAOT_KNOWS_AMX (__GNUC__ >= 12)
 #endif
 
 #endif  // TFAOT_KERNELS_COMPILER_H_

@@ -18,7 +18,7 @@
 #include "places.h"
 #include "pooling.h"
 #include "products.h"
-#include "quantized.h"
+#include "quantized_tiles.h"
 #include "reachable_functions.h"
 #include "softmax.h"
 #include "sparse.h"
@@ -44,6 +44,14 @@ void sumChains(const Strip& strip, const Product& product, const float* const* r
   const Activation activation = product.activation;
   if (activation == Activation::none) return;
   product.dispatch->activations[activation](activation, out.data, count, width, out.stride);
+}
+
+std::uint32_t permissions = 0;
+
+std::uint32_t permitTiles(bool isGranted) noexcept {
+  const std::uint32_t known = TilesOf<Integers>::known();
+  if (isGranted) __atomic_store_n(&permissions, known, __ATOMIC_RELAXED);
+  return known;
 }
 
 // With external linkage, because programs have their own tables, which use some of the functions instantiated here.
@@ -101,6 +109,9 @@ void dense(const Team& team, const Dispatch& dispatch, const Dense& layer, std::
 void quantizedConv2d(const QuantizedConv2d& layer, std::size_t batch, const void* in, void* out,
                      std::uint32_t* scratch) noexcept {
   const auto* const bytes = static_cast<const std::uint8_t*>(in);
+  const std::size_t rows = batch * layer.window.outHeight * layer.window.outWidth;
+  const auto byTiles = [&](auto tiles) { convolveByTiles<decltype(tiles)>(layer, batch, bytes, out, scratch); };
+  if (isForTiles(layer.product, rows) && withTiles(byTiles)) return;
   withForm([&](auto form) { convolveQuantized<decltype(form)>(layer, batch, bytes, out, scratch); });
 }
 
@@ -231,6 +242,8 @@ void averagePool(const Window& window, std::size_t batch, const float* in, float
 void quantizedDense(const QuantizedDense& layer, std::size_t batch, const void* in, void* out,
                     std::uint32_t* scratch) noexcept {
   const auto* const bytes = static_cast<const std::uint8_t*>(in);
+  const auto byTiles = [&](auto tiles) { denseByTiles<decltype(tiles)>(layer, batch, bytes, out, scratch); };
+  if (isForTiles(layer, batch) && withTiles(byTiles)) return;
   withForm([&](auto form) { denseQuantized<decltype(form)>(layer, batch, bytes, out, scratch); });
 }
 

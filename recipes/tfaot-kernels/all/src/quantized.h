@@ -157,37 +157,54 @@ inline void maxPoolBytes(const Window& window, std::size_t batch, const Byte* in
   }
 }
 
-/// The last step of a row: `count` sums of columns from `column` on as bytes, or as they are.
-inline void finish(const QuantizedDense& layer, const std::int32_t* sums, std::size_t column, std::size_t count, void* out) {
-  if (layer.scales == nullptr) {
-    std::memcpy(static_cast<std::int32_t*>(out) + column, sums, count * sizeof *sums);
-    return;
+/// Bytes of a row of results.
+inline std::size_t bytesOfResult(const QuantizedDense& layer) {
+  return layer.outputs * (layer.scales == nullptr ? sizeof(std::int32_t) : 1);
+}
+
+/// The last step of rows: sums as bytes, or as they are.
+class Finish {
+ public:
+  explicit Finish(const QuantizedDense& layer) : layer_(layer) {
+    constexpr std::uint32_t kBitsOfLarge = 0x4b400000u;  // 1.5 * 2^23
+    large_ = bitsAs<Vector>(broadcastByCode(kBitsOfLarge));
+    low_ = broadcast(static_cast<float>(layer.low - layer.zero));
+    high_ = broadcast(static_cast<float>(layer.high - layer.zero));
+    offset_ = broadcast(layer.zero) - bitsAs<Integers>(large_);
   }
-  // Numbers below 2^22 are rounded to whole ones, half to even, by the addition of a number so large that a float has no
-  // bits for fractions beside it; its last bits are then the whole number.
-  constexpr std::uint32_t kBitsOfLarge = 0x4b400000u;  // 1.5 * 2^23
-  const Unsigned large = broadcastByCode(kBitsOfLarge);
-  const Vector low = broadcast(static_cast<float>(layer.low - layer.zero));
-  const Vector high = broadcast(static_cast<float>(layer.high - layer.zero));
-  const Integers offset = broadcast(layer.zero) - bitsAs<Integers>(large);
-  std::int8_t* to = static_cast<std::int8_t*>(out) + column;
-  for (std::size_t i = 0; i < count; i += kLanes) {
-    const Vector scaled = __builtin_convertvector(load(sums + i), Vector) * load(layer.scales + column + i);
-    const Integers whole = bitsAs<Integers>(smaller(high, larger(low, scaled)) + bitsAs<Vector>(large)) + offset;
-    const Integers lastBits = (whole << 24) >> 24;  // of either type of bytes
-    if (count - i >= kLanes) {
-      storeNarrowed(to + i, lastBits);
-    } else {
-      storeNarrowed(to + i, count - i, lastBits);
+
+  /// `count` sums of columns from `column` on; `out` is the beginning of the row of results.
+  TFAOT_INLINE void operator()(const std::int32_t* sums, std::size_t column, std::size_t count, void* out) const {
+    if (layer_.scales == nullptr) {
+      std::memcpy(static_cast<std::int32_t*>(out) + column, sums, count * sizeof *sums);
+      return;
+    }
+    std::int8_t* to = static_cast<std::int8_t*>(out) + column;
+    for (std::size_t i = 0; i < count; i += kLanes) {
+      // Numbers below 2^22 are rounded to whole ones, half to even, by the addition of a number so large that a float has no
+      // bits for fractions beside it; its last bits are then the whole number.
+      const Vector scaled = __builtin_convertvector(load(sums + i), Vector) * load(layer_.scales + column + i);
+      const Integers whole = bitsAs<Integers>(smaller(high_, larger(low_, scaled)) + large_) + offset_;
+      if (count - i >= kLanes) {
+        storeLowBytes(to + i, whole);
+      } else {
+        storeLowBytes(to + i, count - i, whole);
+      }
     }
   }
-}
+
+ private:
+  const QuantizedDense& layer_;
+  Vector large_, low_, high_;
+  Integers offset_;
+};
 
 /// Some rows, which are rewritten, times all columns; results lie `stride` bytes apart.
 template <class Form>
 inline void multiplyQuantized(const QuantizedDense& layer, const std::uint32_t* rows, std::size_t count, void* out,
                               std::size_t stride) {
   const std::size_t vectors = vectorsOf(layer.outputs), step = 2 * foursOf(layer.inputs);
+  const Finish finish(layer);
   for (std::size_t vector = 0; vector < vectors; vector += Form::kWidth) {
     const std::size_t left = vectors - vector, width = left < Form::kWidth ? left : Form::kWidth;
     const std::size_t column = vector * kLanes, rest = layer.outputs - column;
@@ -206,7 +223,7 @@ inline void multiplyQuantized(const QuantizedDense& layer, const std::uint32_t* 
         size = 1;
       }
       for (std::size_t r = 0; r < size; ++r) {
-        finish(layer, sums + r * width * kLanes, column, columns, static_cast<char*>(out) + (row + r) * stride);
+        finish(sums + r * width * kLanes, column, columns, static_cast<char*>(out) + (row + r) * stride);
       }
     }
   }
@@ -215,7 +232,7 @@ inline void multiplyQuantized(const QuantizedDense& layer, const std::uint32_t* 
 /// `count` rows times all columns; `put(row, to)` writes a row in the form, `layer.inputs` bytes of it.
 template <class Form, class Put>
 inline void multiplyQuantized(const QuantizedDense& layer, std::size_t count, Put put, void* out, std::uint32_t* scratch) {
-  const std::size_t stride = layer.outputs * (layer.scales == nullptr ? sizeof(std::int32_t) : 1);
+  const std::size_t stride = bytesOfResult(layer);
   for (std::size_t first = 0; first < count; first += kQuantizedRowsAtATime) {
     const std::size_t left = count - first, size = left < kQuantizedRowsAtATime ? left : kQuantizedRowsAtATime;
     for (std::size_t r = 0; r < size; ++r) put(first + r, scratch + r * 2 * foursOf(layer.inputs));
@@ -279,28 +296,44 @@ inline void copyWindow(const QuantizedConv2d& layer, const std::uint8_t* image, 
   }
 }
 
+/// The windows of images, one after the other.
+class WindowsInOrder {
+ public:
+  WindowsInOrder(const QuantizedConv2d& layer, const std::uint8_t* images) : layer_(layer), image_(images) {}
+
+  std::size_t ofImage() const { return layer_.window.outHeight * layer_.window.outWidth; }
+
+  void copyNext(std::uint8_t* to) {
+    const Window& window = layer_.window;
+    copyWindow(layer_, image_, y_, x_, to);
+    if (++x_ < window.outWidth) return;
+    x_ = 0;
+    if (++y_ < window.outHeight) return;
+    y_ = 0;
+    image_ += window.inHeight * window.inWidth * window.channels;
+  }
+
+ private:
+  const QuantizedConv2d& layer_;
+  const std::uint8_t* image_;
+  std::size_t x_ = 0, y_ = 0;
+};
+
 /// The windows of an image are rows. A window is copied behind the rewritten rows in `scratch` first, or to its place among
 /// them if the form has bytes as they are.
 template <class Form>
 inline void convolveQuantized(const QuantizedConv2d& layer, std::size_t batch, const std::uint8_t* in, void* out,
                               std::uint32_t* scratch) {
-  const Window& window = layer.window;
-  const std::size_t imageSize = window.inHeight * window.inWidth * window.channels;
-  auto* const copy = reinterpret_cast<std::uint8_t*>(scratch + quantizedDenseScratch(layer.product.inputs));
-  std::size_t x = 0, y = 0;  // rows are put in order
+  const std::size_t inputs = layer.product.inputs;
+  auto* const copy = reinterpret_cast<std::uint8_t*>(scratch + quantizedDenseScratch(inputs));
+  WindowsInOrder windows(layer, in);
   const auto put = [&](std::size_t, std::uint32_t* to) {
-    const std::size_t inputs = layer.product.inputs;
     const bool isInPlace = std::is_same_v<Form, InFours> && layer.product.flip == 0;
     if (isInPlace) to[foursOf(inputs) - 1] = 0;
-    copyWindow(layer, in, y, x, isInPlace ? reinterpret_cast<std::uint8_t*>(to) : copy);
+    windows.copyNext(isInPlace ? reinterpret_cast<std::uint8_t*>(to) : copy);
     if (!isInPlace) rewriteRow<Form>(copy, inputs, layer.product.flip, to);
-    if (++x < window.outWidth) return;
-    x = 0;
-    if (++y < window.outHeight) return;
-    y = 0;
-    in += imageSize;
   };
-  multiplyQuantized<Form>(layer.product, batch * window.outHeight * window.outWidth, put, out, scratch);
+  multiplyQuantized<Form>(layer.product, batch * windows.ofImage(), put, out, scratch);
 }
 
 /// Calls `run(Form)` with the fastest form of the CPU.

@@ -46,6 +46,12 @@ inline constexpr bool kCountsNotAbove = false;
 /// Some CPUs have an instruction for `addDots`; `addsDots` says which.
 template <class Values>
 inline constexpr bool kMayAddDots = false;
+/// Tiles of the CPU (targets/amx.h), if assemblers know them.
+template <class Values>
+struct TilesOf {
+  static constexpr bool kMayExist = false;
+  static std::uint32_t known() { return 0; }
+};
 
 template <class To, class From>
 TFAOT_INLINE To bitsAs(From from) {

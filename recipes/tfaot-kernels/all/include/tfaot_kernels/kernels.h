@@ -209,7 +209,8 @@ struct QuantizedDense {
   std::size_t inputs;
   std::size_t outputs;
   /// Packed: panels of kPanel columns, with four inputs of each column side by side, and zeros for inputs and columns that
-  /// do not exist.
+  /// do not exist. If there are more than 16 groups of four, rows of zeros after the last panel, so that they become a
+  /// multiple of 16 there.
   const std::int8_t* weights;
   const std::int32_t* bias;  ///< for all columns of the panels; minus 128 times the weights of a column if inputs are int8
   const float* scales;       ///< finite, for all columns of the panels; or null
@@ -230,7 +231,7 @@ struct QuantizedConv2d {
   std::uint8_t padding;    ///< what counts as zero: the input's zero point
 };
 
-constexpr std::size_t quantizedConv2dScratch(std::size_t inputs) noexcept;
+constexpr std::size_t quantizedConv2dScratch(const Window& window, std::size_t inputs) noexcept;
 
 /// `in`: batch x inHeight x inWidth x channels bytes; `out`: batch x outHeight x outWidth x filters, as quantizedDense.
 void quantizedConv2d(const QuantizedConv2d& layer, std::size_t batch, const void* in, void* out, std::uint32_t* scratch) noexcept;

@@ -168,10 +168,55 @@ inline constexpr std::size_t kQuantizedRowsAtATime = 16;
 /// Groups of four bytes, the last of which may not be full.
 constexpr std::size_t foursOf(std::size_t bytes) { return (bytes + 3) / 4; }
 
-constexpr std::size_t quantizedDenseScratch(std::size_t inputs) noexcept { return kQuantizedRowsAtATime * 2 * foursOf(inputs); }
+/// A tile of the CPU (targets/amx.h) has 16 rows of 16 groups; two tiles of rows are multiplied at a time.
+inline constexpr std::size_t kTileRows = 16, kTileFours = 16, kTileBytes = 4 * kTileFours;
+inline constexpr std::size_t kRowsOfTwoTiles = 2 * kTileRows;
+static_assert(kRowsOfTwoTiles <= 2 * kQuantizedRowsAtATime, "the scratch memory below");
 
-/// With a copy of a window.
-constexpr std::size_t quantizedConv2dScratch(std::size_t inputs) noexcept { return quantizedDenseScratch(inputs) + foursOf(inputs); }
+/// Bytes between rows: lines of the cache, by an odd number, so that rows lie in different sets of it.
+constexpr std::size_t bytesOfTiledRow(std::size_t inputs) {
+  return ((inputs + kTileBytes - 1) / kTileBytes | 1) * kTileBytes;
+}
+
+constexpr std::size_t quantizedDenseScratch(std::size_t inputs) noexcept {
+  return kQuantizedRowsAtATime * 2 * bytesOfTiledRow(inputs) / sizeof(std::uint32_t);
+}
+
+/// Lines of an image for convolutions by tiles, of which some are copied at a time, between their padding: windows that are
+/// side by side are then rows with one distance, and the bytes of a line of a window follow one another.
+struct BandOfBytes {
+  std::size_t tilesOfLine, rows;  ///< tiles for a line of windows, and windows of each
+  std::size_t columns, lines;     ///< pixels of a copied line, and lines of windows at a time
+  std::size_t blocks, fours;      ///< tiles of a line of a window, and groups of four bytes of each
+  bool isPossible;
+  std::size_t bytes;
+
+  constexpr explicit BandOfBytes(const Window& window)
+      : tilesOfLine((window.outWidth + kTileRows - 1) / kTileRows), rows((window.outWidth + tilesOfLine - 1) / tilesOfLine),
+        columns((tilesOfLine * rows - 1) * window.strideWidth + reach(window.width, window.dilationWidth)),
+        lines(window.outHeight), blocks(0), fours(0), isPossible(false), bytes(0) {
+    const std::size_t size = window.width * window.channels, all = size / 4;
+    if (window.channels % 4 != 0 || (window.dilationWidth != 1 && window.width != 1)) return;
+    blocks = (all + kTileFours - 1) / kTileFours;
+    // Of equal sizes, because there are no registers for two shapes.
+    while (all % blocks != 0) ++blocks;
+    fours = all / blocks;
+    // Smaller ones are multiplied as slowly as full ones.
+    isPossible = fours >= kTileFours / 2 || window.height * blocks == 1;
+    const std::size_t reached = reach(window.height, window.dilationHeight), line = columns * window.channels;
+    constexpr std::size_t kBytes = 32768;  // what the first cache holds beside weights
+    const std::size_t most = kBytes / line;
+    const std::size_t chosen = most > reached ? (most - reached) / window.strideHeight + 1 : 1;
+    if (chosen < lines) lines = chosen;
+    if (isPossible) bytes = ((lines - 1) * window.strideHeight + reached) * line;
+  }
+};
+
+/// With a copy of a window, or with some lines of the image.
+constexpr std::size_t quantizedConv2dScratch(const Window& window, std::size_t inputs) noexcept {
+  const std::size_t windows = quantizedDenseScratch(inputs) + foursOf(inputs), band = foursOf(BandOfBytes(window).bytes);
+  return windows > band ? windows : band;
+}
 
 /// Inputs of a layer of bfloat16 whose products are added at a time, and rows that are multiplied at a time (bfloat16.h).
 inline constexpr std::size_t kBfloat16Block = 32, kBfloat16Rows = 32;

@@ -11,6 +11,8 @@
 #include "features.h"
 #include "sixteen.h"
 
+#include "amx.h"
+
 #include "../vector_types.h"
 
 namespace tfaot_kernels {
@@ -126,6 +128,8 @@ TFAOT_INLINE void storeNarrowed(std::uint8_t* to, Integers wide) { storeNarrowed
 TFAOT_INLINE void storeNarrowed(std::uint8_t* to, std::size_t count, Integers wide) {
   storeNarrowed(reinterpret_cast<std::int8_t*>(to), count, wide);
 }
+TFAOT_INLINE void storeLowBytes(std::int8_t* to, Integers wide) { storeNarrowed(to, wide); }
+TFAOT_INLINE void storeLowBytes(std::int8_t* to, std::size_t count, Integers wide) { storeNarrowed(to, count, wide); }
 TFAOT_INLINE void storeNarrowed(std::uint16_t* to, Integers wide) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_maskz_cvtepi32_epi16(kAllLanes, reinterpret_cast<__m512i>(wide)));
 }

@@ -100,6 +100,15 @@ TFAOT_INLINE void storeNarrowed(Narrow* to, std::size_t count, Integers wide) {
   storeNarrowed(narrow, wide);
   std::memcpy(to, narrow, count * sizeof *to);
 }
+/// The last eight bits of each number.
+template <class Values>
+TFAOT_INLINE void storeLowBytes(std::int8_t* to, Values wide) {
+  storeNarrowed(to, (wide << 24) >> 24);
+}
+template <class Values>
+TFAOT_INLINE void storeLowBytes(std::int8_t* to, std::size_t count, Values wide) {
+  storeNarrowed(to, count, (wide << 24) >> 24);
+}
 
 // Registers
 

@@ -1,0 +1,78 @@
+// amx.h: AMX, which CPUs of x86-64-v4 may have: registers of 16 rows of 64 bytes ("tiles"), and products of them.
+//
+// A process may use them after Linux has permitted it (arch_prctl), which libraries do not ask for: whoever calls them does,
+// and tells them (`permit` in permissions.h). By assembler, as all instructions beyond a level: GCC's intrinsics are
+// assembler as well, and those of Clang would need functions for a CPU of their own. Compilers use no tiles by themselves.
+#ifndef TFAOT_KERNELS_TARGETS_AMX_H_
+#define TFAOT_KERNELS_TARGETS_AMX_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "features.h"
+
+#include "../permissions.h"
+#include "../vector_types.h"
+
+namespace tfaot_kernels {
+inline namespace TFAOT_KERNELS_TARGET {
+
+/// The operand of LDTILECFG.
+struct alignas(64) TileShapes {
+  static constexpr int kMost = 8;
+
+  std::uint8_t palette = 1;
+  std::uint8_t startRow = 0;
+  std::uint8_t unused[14] = {};
+  std::uint16_t bytes[16] = {};  ///< of a row of each tile
+  std::uint8_t rows[16] = {};
+
+  void set(int tile, std::size_t itsRows, std::size_t bytesOfRow) {
+    rows[tile] = static_cast<std::uint8_t>(itsRows);
+    bytes[tile] = static_cast<std::uint16_t>(bytesOfRow);
+  }
+};
+
+template <>
+struct TilesOf<Integers> {
+  static constexpr bool kMayExist = TFAOT_KNOWS_AMX;
+  using Shapes = TileShapes;
+
+  /// Which of `Permission` this CPU can use, if the operating system saves tiles at all (XCR0).
+  static std::uint32_t known() {
+    std::uint32_t low, high;
+    asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    constexpr std::uint32_t kSaved = 3u << 17;
+    if ((low & kSaved) != kSaved || !hasFeature<0, Register::kEdx, 24>()) return 0;
+    std::uint32_t found = 0;
+    if (hasFeature<0, Register::kEdx, 25>()) found |= kTilesOfBytes;
+    if (hasFeature<0, Register::kEdx, 22>()) found |= kTilesOfBfloat16;
+    return found;
+  }
+
+  /// Zeros in all tiles, which have these shapes until `release`.
+  static TFAOT_INLINE void configure(const TileShapes& shapes) { asm volatile("ldtilecfg %0" : : "m"(shapes)); }
+  /// Threads that have released their tiles are switched as fast as others.
+  static TFAOT_INLINE void release() { asm volatile("tilerelease"); }
+
+  /// Rows lie `stride` bytes apart.
+  template <int kTile>
+  static TFAOT_INLINE void load(const void* from, std::size_t stride) {
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(kTile) : "memory");
+  }
+  template <int kTile>
+  static TFAOT_INLINE void store(void* to, std::size_t stride) {
+    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride), "i"(kTile) : "memory");
+  }
+  /// To each sum of a tile of int32 the products of a row of uint8 with a column of int8, four of which are side by side, modulo
+  /// 2^32.
+  template <int kSums, int kRows, int kColumns>
+  static TFAOT_INLINE void addDots() {
+    asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kRows), "i"(kColumns));
+  }
+};
+
+}  // namespace TFAOT_KERNELS_TARGET
+}  // namespace tfaot_kernels
+
+#endif  // TFAOT_KERNELS_TARGETS_AMX_H_
