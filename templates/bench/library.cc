@@ -10,6 +10,7 @@
 #include "../tools/sealed.h"
 #include "serving.h"
 #include "tfaot/c_api.h"
+#include "tfaot/permissions.h"
 
 namespace {
 
@@ -44,6 +45,7 @@ class Library {
     model_ = reinterpret_cast<const tfaot_model_table* (*)()>(entry)();
     static char message[TFAOT_MESSAGE_SIZE];
     tfaot_instance* instance = nullptr;
+    tfaot::detail::permit(*model_, target_);
     if (model_->create(target_, &instance, message, sizeof message) != TFAOT_OK) return message;
     instances_.push_back({model_, instance});
     if (copy != 0) return "";

@@ -935,6 +935,11 @@ tfaot_status compute(const tfaot_code* code, std::int64_t batch_size, const void
   return compute_sized(code, batch_size, nullptr, inputs, outputs, scratch, scratch_size, message, message_size);
 }
 
+std::uint32_t permit(const tfaot_code* code, std::uint32_t features) {
+  if (code == nullptr || target_of(code).permit_tiles == nullptr) return 0;
+  return target_of(code).permit_tiles((features & TFAOT_TILES) != 0) != 0 ? TFAOT_TILES : 0;
+}
+
 std::size_t kept_bytes() { return places.bytes(); }
 
 void release() { places.release(); }
@@ -1019,7 +1024,7 @@ const tfaot_model_table* model_table() {
       TFAOT_ABI_VERSION, sizeof(tfaot_model_table), &model_data.info, &create, &destroy, &run, &message, &target, &memory,
       &select,           &code_target, &scratch_bytes, &compute, &kept_bytes, &release, &compute_sized, &run_sized,
       &state_bytes,      &save_state, &restore_state, &team_scratch_bytes, &compute_with_team,
-      &serve_thread_pool, &stop_thread_pool, &run_on_thread_pool,
+      &serve_thread_pool, &stop_thread_pool, &run_on_thread_pool, &permit,
   };
   return &table;
 }

@@ -56,6 +56,7 @@ std::size_t team_scratch_bytes(const tfaot_code* code, std::int64_t batch_size, 
 tfaot_status compute_with_team(const tfaot_code* code, std::int64_t batch_size, const std::size_t* sizes,
                                const void* const* inputs, void* const* outputs, const tfaot_team* team, void* scratch,
                                std::size_t scratch_size, char* message, std::size_t message_size);
+std::uint32_t permit(const tfaot_code* code, std::uint32_t features);
 std::size_t kept_bytes();
 void release();
 

@@ -58,6 +58,8 @@ struct Target {
   SizedProgram* sized_program = nullptr;  // instead of `program`, if the model has symbols
   bool divides_layers = false;            // whether the program can use a team
   std::size_t member_scratch_size = 0;    // bytes for each thread of the team
+  // Says whether the process may use tiles of the CPU; 0 if the CPU has none. Null if the code uses none.
+  unsigned (*permit_tiles)(bool is_granted) = nullptr;
 
   bool is_program() const { return program != nullptr || sized_program != nullptr; }
 };

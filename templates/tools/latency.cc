@@ -51,6 +51,7 @@ int add(int library, const tfaot_model_table& model, const std::string& unit, st
   const std::size_t second = colon != std::string::npos ? unit.find(':', colon + 1) : std::string::npos;
   const std::int64_t wanted = colon != std::string::npos ? std::atoll(unit.c_str() + colon + 1) : 0;
   tfaot_instance* instance = nullptr;
+  tfaot::detail::permit(model, target.c_str());
   if (model.create(target.c_str(), &instance, nullptr, 0) != TFAOT_OK) return 3;
   for (std::size_t i = 0; i < model.info->num_batch_sizes; ++i) {
     if (wanted != 0 && wanted != model.info->batch_sizes[i]) continue;

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "tfaot/c_api.h"
+#include "tfaot/permissions.h"
 
 // TFAOT_MODEL_SYMBOL is the entry function of the library that the program is linked with.
 extern "C" const tfaot_model_table* TFAOT_MODEL_SYMBOL(void);
@@ -27,6 +28,7 @@ using Instance = std::unique_ptr<tfaot_instance, Destroy>;
 inline Instance create(const char* target, std::string* message, tfaot_status* status) {
   tfaot_instance* made = nullptr;
   char text[TFAOT_MESSAGE_SIZE] = "";
+  tfaot::detail::permit(model(), target);
   *status = model().create(target, &made, text, sizeof text);
   *message = text;
   return Instance(made);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tfaot/c_api.h"
+#include "tfaot/permissions.h"
 
 namespace tools {
 

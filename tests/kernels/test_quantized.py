@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from typing import Any
 
@@ -212,3 +213,20 @@ _MORE_WINDOWS = {
 def test_convolutions_by_tiles_are_products_of_windows(tiled: Kernels, name: str, dtype: type) -> None:
     for kernels in (tiled, tiled.beside_start()):
         _assert_convolution(kernels, {**_WINDOWS, **_MORE_WINDOWS}[name], dtype, [*Form])
+
+
+def test_signals_leave_tiles_as_they_are(tiled: Kernels) -> None:
+    """Handlers run between the instructions of a layer, which goes on with its sums."""
+    random = np.random.default_rng(1)
+    values, weights = _bytes(random, np.uint8, 300, 500), _bytes(random, np.int8, 500, 300)
+    bias, seen = np.arange(300, dtype=np.int32), []
+    before = signal.signal(signal.SIGALRM, lambda *_: seen.append(1))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.0002, 0.0002)
+        found = [tiled.quantized_dense(values, weights, bias, form=Form.BY_TILES) for _ in range(50)]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert seen
+    for each in found:
+        np.testing.assert_array_equal(each, _sums(values, weights, bias))

@@ -24,7 +24,7 @@ def test_a_target_says_whether_teams_can_divide_its_layers(
     targets = [TARGETS["x86-64-v3"]]
     units = {
         "targets": targets, "selectable": False, "program": program, "memories": {each.name: [] for each in targets},
-        "symbols": {each.name: "the_program" for each in targets},
+        "symbols": {each.name: "the_program" for each in targets}, "tiles": {},
     }  # fmt: skip
     pointer = "sized_program" if has_sizes else "program"
     source = tmp_path / "units.cc"
@@ -46,3 +46,16 @@ extern "C" void the_program(std::size_t, {"const std::size_t*, " if has_sizes el
     native = resources.templates() / "native"
     run(["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{native}", source, "-o", tmp_path / "units"])
     assert run([tmp_path / "units"]).stdout == f"good {told}"
+
+
+def test_only_a_target_that_may_have_tiles_has_a_function_that_permits_them(tmp_path: Path) -> None:
+    program = ProgramCode(folder=tmp_path, scratch=64, uses_tiles=True)
+    targets = [TARGETS[name] for name in ("x86-64-v3", "x86-64-v4")]
+    units = {
+        "targets": targets, "selectable": False, "program": program, "memories": {each.name: [] for each in targets},
+        "symbols": {each.name: "the_program" for each in targets}, "tiles": {"x86-64-v4": "permit_of_v4"},
+    }  # fmt: skip
+    text = render("native/units.cc.j2", units)
+    assert '{"x86-64-v3", 0, nullptr, &the_program, 64, false};' in text
+    assert '{"x86-64-v4", 0, nullptr, &the_program, 64, false, nullptr, false, 0, &permit_of_v4};' in text
+    assert [each.may_have_tiles for each in targets] == [False, True]

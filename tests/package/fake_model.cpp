@@ -145,6 +145,7 @@ tfaot_status compute_with_team(const tfaot_code* code, int64_t batch_size, const
   return compute(code, batch_size, inputs, outputs, scratch, scratch_size, message, message_size);
 }
 
+uint32_t permit(const tfaot_code*, uint32_t) { return 0; }
 size_t kept_bytes() { return 0; }
 void release() {}
 
@@ -161,7 +162,7 @@ constexpr tfaot::Table kTable = {
 #endif
     &kInfo, create,      destroy,       run,     message,    target, memory,
     select, code_target, scratch_bytes, compute, kept_bytes, release, nullptr, nullptr,
-    nullptr, nullptr, nullptr, team_scratch_bytes, compute_with_team,
+    nullptr, nullptr, nullptr, team_scratch_bytes, compute_with_team, nullptr, nullptr, nullptr, permit,
 };
 
 }  // namespace

@@ -53,6 +53,8 @@ from tfaot_pkg.ground.rendering import render
 
 _MOST_SCRATCH = 1 << 31
 """The limit of scratch memory in bytes, which each thread has beside the weights."""
+TILES_FUNCTION = "tfaot_permit_tiles"
+"""The function of a program that is told whether its process may use tiles of the CPU; its C++ is in the templates."""
 _DENSE = ("bfloat16_dense", "dense", "quantized_dense")
 
 
@@ -63,7 +65,8 @@ class Emitted:
     `scratch` is the size of its scratch memory in bytes; it computes at most `block` rows at a time. `segments` are
     functions of XLA's code that it calls for single rows; their memory follows the scratch memory. `called` are
     operations of the model's author, which it calls for single rows as well. If threads of a team can compute layers
-    together, each needs `member_scratch` bytes; it is None if not.
+    together, each needs `member_scratch` bytes; it is None if not. With `uses_tiles` layers may be computed by tiles of
+    the CPU (AMX), if the function TILES_FUNCTION has said that the process may use them.
     """
 
     source: str
@@ -73,6 +76,7 @@ class Emitted:
     segments: tuple[str, ...]
     called: tuple[Called, ...]
     member_scratch: int | None = None
+    uses_tiles: bool = False
 
 
 def emit(
@@ -98,6 +102,7 @@ def emit(
         segments=tuple(sorted(emitter.segments)),
         called=tuple(emitter.called),
         member_scratch=emitter.member_scratch,
+        uses_tiles=emitter.uses_tiles,
     )
 
 
@@ -109,6 +114,7 @@ def emit_parts(program: Program, parts: Sequence[Border], name: str, *, profile:
     constants, functions, segments, called = Constants(), [], set[str](), list[Called]()
     scratch = block = 0
     members: list[int] = []
+    uses_tiles = False
     for number, part in enumerate(parts):
         emitter = Emitter(only(program, part), _TABLES, constants)
         emitter.called = called  # one list, because their functions are numbered
@@ -119,9 +125,11 @@ def emit_parts(program: Program, parts: Sequence[Border], name: str, *, profile:
         scratch, block = max(scratch, its_scratch), max(block, its_block)
         segments |= emitter.segments
         members += [] if emitter.member_scratch is None else [emitter.member_scratch]
+        uses_tiles |= emitter.uses_tiles
     symbols = [variable(symbol.name) for symbol in program.symbols]
     source = render(
-        "native/programs.cc.j2", {"name": name, "functions": functions, "symbols": symbols, "profile": profile}
+        "native/programs.cc.j2",
+        {"name": name, "functions": functions, "symbols": symbols, "profile": profile, "tiles": _tiles(uses_tiles)},
     )
     return Emitted(
         source=source,
@@ -131,7 +139,12 @@ def emit_parts(program: Program, parts: Sequence[Border], name: str, *, profile:
         segments=tuple(sorted(segments)),
         called=tuple(called),
         member_scratch=max(members, default=None),
+        uses_tiles=uses_tiles,
     )
+
+
+def _tiles(uses_tiles: bool) -> str:
+    return TILES_FUNCTION if uses_tiles else ""
 
 
 LoopPass = Callable[[Function, Constants], Function]
@@ -207,6 +220,7 @@ def _function(
             {"name": each.name, "type": C_TYPES[each.dtype], "offset": offsets[each.name]} for each in memory.buffers
         ],
         "statements": [*text_lines(written)],
+        "tiles": _tiles(emitter.uses_tiles and alone),
     }
     return render("native/program.cc.j2", context), scratch, block
 

@@ -90,6 +90,7 @@ class Emitter(Lines):
         self.segments: set[str] = set()  # functions of XLA's code
         # Bytes of scratch memory of each thread of a team for layers that it shares; None without such layers.
         self.member_scratch: int | None = None
+        self.uses_tiles = False
         self.called: list[Called] = []
         self.results: dict[int, list[State]] = {}  # of operations with several results
         self.places: dict[int, str] = {}  # where a value should be written: an output, or the next state of a loop

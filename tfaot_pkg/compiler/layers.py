@@ -228,6 +228,7 @@ def _band_of_bytes(conv: _Layer) -> int:
 
 def _quantized_call(emitter: Emitter, operation: Operation, function: str, layer: str, batch: Size, needed: int) -> str:
     """A call of `function`, with `needed` words of memory."""
+    emitter.uses_tiles = True
     source = emitter.stored(operation.operands[0])
     target, work = emitter.target(operation), emitter.buffer("u32", Size(needed))
     emitter.touch(source)

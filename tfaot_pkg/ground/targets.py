@@ -34,6 +34,11 @@ class Target:
         """Whether it has a fused multiply-add: every CPU of AArch64 does."""
         return "fma" in self.features or self.architecture == "aarch64"
 
+    @property
+    def may_have_tiles(self) -> bool:
+        """Whether some of its CPUs have AMX, which code for it asks them for at run time."""
+        return "avx512bw" in self.features
+
 
 _V1 = frozenset({"fpu", "mmx", "sse", "sse2", "fxsr", "cx8", "cmov"})
 _V2 = _V1 | {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"}

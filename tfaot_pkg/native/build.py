@@ -36,7 +36,7 @@ from tfaot_pkg.ground.targets import TARGETS, Target
 from tfaot_pkg.native.common import SOURCES, WARNINGS, common_object
 from tfaot_pkg.native.compiled.model import CompiledModel, CompiledSegment, CompiledUnit
 from tfaot_pkg.native.compiled.operations import OperationCode
-from tfaot_pkg.native.compiled.program import FUNCTION, ProgramCode
+from tfaot_pkg.native.compiled.program import FUNCTION, TILES_FUNCTION, ProgramCode
 from tfaot_pkg.native.cxx.compiler import ARCHIVES, Compiler, members_text
 from tfaot_pkg.native.library import (
     PARTS,
@@ -423,6 +423,11 @@ class LibraryBuild:
         }
         if self.compiled.program is not None:
             context["symbols"] = {target.name: _part_symbol(self.symbol, target, FUNCTION) for target in self._targets}
+            context["tiles"] = {
+                target.name: _part_symbol(self.symbol, target, TILES_FUNCTION)
+                for target in self._targets
+                if self.compiled.program.uses_tiles and target.may_have_tiles
+            }
             context["memories"] = {
                 target.name: [_part_symbol(self.symbol, target, name) for name in self._memories]
                 for target in self._targets
@@ -460,7 +465,7 @@ class LibraryBuild:
         provided = {name for code in shared for name in defined_symbols(code)}
         # Only symbols that are called from outside get names: all others become local in `_link_parts`.
         needed = (
-            {FUNCTION, *self._memories}
+            {FUNCTION, *([TILES_FUNCTION] if target.may_have_tiles else []), *self._memories}
             if program
             else {name for path in everything for name in undefined_symbols(path)}
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 from tfaot_pkg.ground import resources
 from tfaot_pkg.ground.rendering import render
 from tfaot_pkg.ground.targets import TARGETS
-from tfaot_pkg.native.compiled.program import FUNCTION, ProgramCode
+from tfaot_pkg.native.compiled.program import FUNCTION, TILES_FUNCTION, ProgramCode
 from tfaot_pkg.native.model_source import ModelSource, with_state
 
 _COPIED = (
@@ -34,6 +34,11 @@ def code_files(model: ModelSource, program: ProgramCode) -> dict[str, bytes]:
         "program": program,
         "memories": {target.name: [] for target in targets},  # of segments: such a model has no source form
         "symbols": {target.name: f"{FUNCTION}_{target.identifier}" for target in targets},
+        "tiles": {
+            target.name: f"{TILES_FUNCTION}_{target.identifier}"
+            for target in targets
+            if program.uses_tiles and target.may_have_tiles
+        },
     }
     entry: dict[str, object] = {"symbol": model.symbol}
     texts = {

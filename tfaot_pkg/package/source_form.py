@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from tfaot_pkg.ground.rendering import render
 from tfaot_pkg.ground.targets import DEFAULT_TARGETS, TARGETS, Target, lowest
 
-FUNCTION = "tfaot_program"
+FUNCTION, TILES_FUNCTION = "tfaot_program", "tfaot_permit_tiles"
 """The name of a program's function in generated code (native/compiled/program.py)."""
 
 RUNTIME = "@TFAOT_CXX_RUNTIME@"
@@ -49,6 +49,7 @@ def source_files(
         **context,
         "architectures": [_architecture(name, targets) for name in PROCESSORS],
         "function": FUNCTION,
+        "tiles": TILES_FUNCTION if TILES_FUNCTION.encode() in code["src/program.cc"] else "",
         "operations": operations,
         # One library holds the code of all targets, so the functions of each target get names of their own.
         "calls": sorted({name for path in operations for name in _CALL.findall(code[path].decode())}),

@@ -15,6 +15,7 @@ import numpy as np
 
 from tfaot_pkg.errors import RunError
 from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.runtime.permissions import TILES, may_use_tiles
 
 ENTRY_POINT = "tfaot_model_entry"
 ABI_VERSION = 1
@@ -150,6 +151,7 @@ class CModel(ctypes.Structure):
         ("stop_thread_pool", ctypes.CFUNCTYPE(None, ctypes.POINTER(CThreadPool))),
         ("run_on_thread_pool", ctypes.CFUNCTYPE(
             None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p)),
+        ("permit", ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32)),
     )  # fmt: skip
 
 
@@ -173,6 +175,10 @@ class Caller(Protocol):
     @property
     def memory(self) -> int:
         """Bytes of scratch memory that the library holds."""
+        ...
+
+    def use_tiles(self, use: bool = True) -> bool:
+        """Use tiles of the CPU (AMX) from now on, or none; whether the code has use for them and Linux permits it."""
         ...
 
     def scratch_bytes(self, batch_size: int) -> int:
@@ -204,6 +210,14 @@ class SharedCode:
     @property
     def memory(self) -> int:
         return int(self._table.kept_bytes())
+
+    def use_tiles(self, use: bool = True) -> bool:
+        if self._table.struct_size < CModel.permit.offset + CModel.permit.size:
+            return False  # older libraries end before
+        if not self._table.permit(self._code, 0) & TILES or not may_use_tiles():
+            return False
+        self._table.permit(self._code, TILES if use else 0)
+        return True
 
     def scratch_bytes(self, batch_size: int) -> int:
         if self._team is None:
@@ -266,6 +280,9 @@ class Instance:
     @property
     def memory(self) -> int:
         return int(self._table.memory(self._instance))
+
+    def use_tiles(self, use: bool = True) -> bool:
+        return False
 
     def scratch_bytes(self, batch_size: int) -> int:
         raise self._too_old()

@@ -95,6 +95,7 @@ class Model:
         self._wanted_threads: int = threads.size if isinstance(threads, Team) else threads
         self._team = threads if isinstance(threads, Team) else team_of(table, threads)
         self._caller = caller_of(path, table, target, self._team)
+        self._caller.use_tiles()
         # Without costs, one fixed unit per run and one per row: large batches are then preferred.
         self._planner = Planner(self.batch_costs.get(self.target) or {size: 1.0 + size for size in self.batch_sizes})
 
@@ -114,6 +115,13 @@ class Model:
     def target(self) -> str:
         """The target whose code runs."""
         return self._caller.target
+
+    def use_tiles(self, use: bool = True) -> bool:
+        """Let the code use tiles of the CPU (AMX), as `load` does, or not, on all threads; answers have the same bits.
+
+        Returns whether it makes a difference: the code has use for them, the CPU has some, and Linux permits it.
+        """
+        return self._caller.use_tiles(use)
 
     @property
     def threads(self) -> int:

@@ -13,6 +13,7 @@ from tfaot_pkg.analysis.program.hlo import Unlike, read_program, read_samples
 from tfaot_pkg.analysis.program.independence import CONVERGING
 from tfaot_pkg.compiler.attributes import CustomCall
 from tfaot_pkg.compiler.bfloat16 import BLOCK
+from tfaot_pkg.compiler.emit import TILES_FUNCTION as TILES_FUNCTION  # noqa: PLC0414 (of this module's programs)
 from tfaot_pkg.compiler.emit import Emitted, emit, emit_parts
 from tfaot_pkg.compiler.fitting import check_extents
 from tfaot_pkg.compiler.importing import import_program
@@ -65,7 +66,7 @@ class Engine:
     the bits of a program's results may depend on the CPU; it is empty if they do not. The bits of the targets `unfused`
     differ from those of all others in any case. Each thread of a team that computes layers together needs
     `member_scratch` bytes; it is None if no layer is large enough. If `compute` is not float32, `reduced` layers
-    multiply in it.
+    multiply in it. With `uses_tiles` layers use tiles of the CPU (AMX).
     """
 
     operations: int = 0
@@ -82,6 +83,7 @@ class Engine:
     member_scratch: int | None = None
     compute: str = "float32"
     reduced: int = 0
+    uses_tiles: bool = False
 
     @property
     def is_program(self) -> bool:
@@ -152,13 +154,14 @@ class ProgramCode:
     """The code of a program in `folder`: one C++ function for all targets, and the constants that it reads.
 
     `scratch` is the memory that it needs, in bytes. With `has_sizes`, each call sets the sizes of its symbols.
-    `member_scratch` is that of each thread of a team for layers (Engine).
+    `member_scratch` is that of each thread of a team for layers; with `uses_tiles` it has the function TILES_FUNCTION.
     """
 
     folder: Path
     scratch: int
     has_sizes: bool = False
     member_scratch: int | None = None
+    uses_tiles: bool = False
 
     @property
     def divides_layers(self) -> bool:
@@ -273,6 +276,7 @@ def program_code(folder: Path) -> ProgramCode | None:
         scratch=engine.scratch,
         has_sizes=bool(engine.symbols),
         member_scratch=engine.member_scratch,
+        uses_tiles=engine.uses_tiles,
     )
 
 
@@ -316,6 +320,7 @@ def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tup
         member_scratch=emitted.member_scratch,
         compute=spec.compilation.precision.compute,
         reduced=sum(each.opcode.startswith("bfloat16_") for each in operations),
+        uses_tiles=emitted.uses_tiles,
     )
     return engine, emitted
 

@@ -50,7 +50,7 @@ std::uint32_t permissions = 0;
 
 std::uint32_t permitTiles(bool isGranted) noexcept {
   const std::uint32_t known = TilesOf<Integers>::known();
-  if (isGranted) __atomic_store_n(&permissions, known, __ATOMIC_RELAXED);
+  __atomic_store_n(&permissions, isGranted ? known : 0, __ATOMIC_RELAXED);
   return known;
 }
 

@@ -15,8 +15,7 @@ enum Permission : std::uint32_t { kTilesOfBytes = 1, kTilesOfBfloat16 = 2 };
 /// What the process may use and this CPU has.
 extern std::uint32_t permissions;
 
-/// Says that the operating system permits the process to use tiles, for the rest of its life, or only asks whether there is
-/// something to permit: returns what this CPU has.
+/// Says whether the operating system permits the process to use tiles; until then it does not. Returns what this CPU has.
 std::uint32_t permitTiles(bool isGranted) noexcept;
 
 inline bool isPermitted(Permission which) { return (__atomic_load_n(&permissions, __ATOMIC_RELAXED) & which) != 0; }

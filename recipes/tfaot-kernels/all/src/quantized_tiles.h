@@ -192,9 +192,9 @@ inline void denseByTiles(const QuantizedDense& layer, std::size_t batch, const s
 }
 
 /// Some lines of an image, between its padding, as bytes without a sign.
-class Band {
+class CopiedLines {
  public:
-  Band(const QuantizedConv2d& layer, std::size_t columns, std::uint8_t* memory)
+  CopiedLines(const QuantizedConv2d& layer, std::size_t columns, std::uint8_t* memory)
       : layer_(layer), memory_(memory), size_(columns * layer.window.channels) {}
 
   std::size_t sizeOfLine() const { return size_; }
@@ -236,7 +236,7 @@ template <class Tiles>
 inline void convolveLines(const QuantizedConv2d& layer, const BandOfBytes& bytes, std::size_t batch, const std::uint8_t* in,
                           char* out, std::uint32_t* scratch) {
   const Window& window = layer.window;
-  const Band band(layer, bytes.columns, reinterpret_cast<std::uint8_t*>(scratch));
+  const CopiedLines band(layer, bytes.columns, reinterpret_cast<std::uint8_t*>(scratch));
   const std::size_t across = window.strideWidth * window.channels, down = window.dilationHeight * band.sizeOfLine();
   TiledProduct<Tiles> product(layer.product, {across, window.height, down, bytes.blocks, bytes.fours});
   product.shape(bytes.rows, bytes.rows);

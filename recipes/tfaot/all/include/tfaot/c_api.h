@@ -93,6 +93,11 @@ enum {
   TFAOT_INVALID_SCRATCH = 7     /**< scratch memory is too small or not aligned */
 };
 
+/** Instructions that a process may use only after its operating system has permitted it: bits of `permit`. */
+enum {
+  TFAOT_TILES = 1 /**< AMX. Linux: syscall(SYS_arch_prctl, 0x1023, 18) == 0, which is ARCH_REQ_XCOMP_PERM of tile data */
+};
+
 /** Element types. */
 enum {
   TFAOT_BOOL = 1,     /**< one byte, 0 or 1 */
@@ -343,6 +348,13 @@ typedef struct tfaot_model_table {
   /** `run` of a team whose `context` is a tfaot_thread_pool. The thread that calls the model takes part: N threads are N - 1 that
    * serve the pool, and the team's size is N. A pool serves one call at a time, others compute on their own threads. */
   void (*run_on_thread_pool)(void* pool, size_t count, void (*task)(void* argument), void* argument);
+
+  /** Say which instructions the operating system permits this process to use (#TFAOT_TILES): from now on the code uses
+   * these and no others, on all threads, if they are faster. Answers have the same bits. Returns those that the code has use
+   * for and this CPU has, so that `permit(code, 0)` tells whether it is worth asking the operating system. The library makes
+   * no system calls; the C++ headers ask (tfaot/permissions.h). Any thread may call this at any time. Older libraries end
+   * before this field: check `TFAOT_HAS(model, permit)`. */
+  uint32_t (*permit)(const tfaot_code* code, uint32_t features);
 } tfaot_model_table;
 
 #ifdef __cplusplus

@@ -22,6 +22,7 @@
 #include <tfaot/macros_on.h>
 
 #include <tfaot/c_api.h>
+#include <tfaot/permissions.h>
 #include <tfaot/team.h>
 
 // Without exceptions, functions of these classes are other ones (version.h).
@@ -104,6 +105,7 @@ class CompiledFunction {
     static_assert(std::is_enum<Mode>::value, "the mode is an AllocMode");
     char message[TFAOT_MESSAGE_SIZE] = "";
     tfaot_instance* instance = nullptr;
+    tfaot::detail::permit(table, static_cast<const char*>(nullptr));
     if (table.create(nullptr, &instance, message, sizeof message) != TFAOT_OK) {
       raise(std::runtime_error(std::string("model '") + table.info->name + "': " + message));
     }

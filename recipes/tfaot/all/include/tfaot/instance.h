@@ -25,6 +25,7 @@
 #include <tfaot/batching.h>
 #include <tfaot/error.h>
 #include <tfaot/parts.h>
+#include <tfaot/permissions.h>
 
 namespace tfaot {
 inline namespace TFAOT_NAMESPACE {
@@ -204,6 +205,7 @@ class Instance {
         detail::raise(Error(table.info->name, "ABI version of the library", "at least " + std::to_string(TFAOT_ABI_VERSION),
                     std::to_string(table.abi_version)));
       }
+      detail::permit(table, target);
       char message[TFAOT_MESSAGE_SIZE] = "";
       if (table.create(target, &instance_, message, sizeof message) != TFAOT_OK) {
         detail::raise(Error(table.info->name, detail::without_name(message, table.info->name)));

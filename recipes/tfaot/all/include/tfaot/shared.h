@@ -32,6 +32,7 @@
 #include <tfaot/error.h>
 #include <tfaot/instance.h>
 #include <tfaot/parts.h>
+#include <tfaot/permissions.h>
 #include <tfaot/sizes.h>
 #include <tfaot/span.h>
 #include <tfaot/team.h>
@@ -196,7 +197,9 @@ class Code {
                    "one per thread");
     }
     char message[TFAOT_MESSAGE_SIZE] = "";
-    return outcome_of(*table.info, table.select(target, code, message, sizeof message), message);
+    const tfaot_status status = table.select(target, code, message, sizeof message);
+    if (status == TFAOT_OK) detail::permit(table, *code);
+    return outcome_of(*table.info, status, message);
   }
 
   static const tfaot_code* selected(const Table& table, const char* target) {

@@ -12,6 +12,7 @@
 #include <tfaot/instance.h>
 #include <tfaot/model.h>
 #include <tfaot/parts.h>
+#include <tfaot/permissions.h>
 #include <tfaot/pool.h>
 #include <tfaot/shared.h>
 #include <tfaot/sizes.h>
