@@ -97,3 +97,15 @@ def sixteen() -> Kernels:
         pytest.skip("this machine, or the library that is given, is another one")
     more = ("-DTFAOT_KERNELS_SIXTEEN", "-Wno-psabi")
     return Kernels(Here(compile_library(FOLDER, target, compiler="c++", more=more)))
+
+
+@pytest.fixture(scope="session")
+def tiled() -> Kernels:
+    """The kernels for x86-64-v4 on a CPU with AMX, which this process may use from now on."""
+    target = TARGETS["x86-64-v4"]
+    if READY or target not in RUNNABLE:
+        pytest.skip("this machine, or the library that is given, is another one")
+    kernels = Kernels(Here(compile_library(FOLDER, target, compiler="c++")))
+    if not kernels.may_use_tiles():
+        pytest.skip("this CPU has no AMX, or Linux does not permit it")
+    return kernels

@@ -137,6 +137,10 @@ _SPECIAL = np.array(
 
 def test_nan_infinities_and_overflow_are_those_of_float32(kernels: Kernels) -> None:
     """Also between chains; products beyond float32 are infinite without fused multiply-add, so they are left out here."""
+    _assert_special(kernels)
+
+
+def _assert_special(kernels: Kernels) -> None:
     for seed in range(20):
         random = np.random.default_rng(seed)
         values = np.where(random.random((9, 70)) < 0.1, random.choice(_SPECIAL, (9, 70)), random.normal(size=(9, 70)))
@@ -173,7 +177,11 @@ _WINDOWS = {
 
 @pytest.mark.parametrize("name", _WINDOWS)
 def test_convolutions_are_products_of_windows(kernels: Kernels, name: str) -> None:
-    shape, random = _WINDOWS[name], np.random.default_rng(len(name))
+    _assert_convolution(kernels, _WINDOWS[name])
+
+
+def _assert_convolution(kernels: Kernels, shape: Shape) -> None:
+    random = np.random.default_rng(shape.channels)
     for filters in (1, 18):
         images = _numbers(random, 2, *shape.size, shape.channels)
         weights, bias = _numbers(random, *shape.kernel, shape.channels, filters), _numbers(random, filters)
@@ -190,3 +198,30 @@ def test_other_activations_follow_the_bias(kernels: Kernels) -> None:
     bias = random.normal(size=21).astype(np.float32)
     sums = products(values, weights) + bias
     np.testing.assert_allclose(kernels.bfloat16_dense(values, weights, bias, "tanh"), np.tanh(sums), rtol=4e-7)
+
+
+@fixed_kernels
+@given(
+    batch=st.integers(1, 140), inputs=st.integers(1, 200), outputs=st.integers(1, 150), seed=st.integers(0, 2**32 - 1)
+)
+def test_tiles_of_the_cpu_have_these_bits(tiled: Kernels, batch: int, inputs: int, outputs: int, seed: int) -> None:
+    _assert_dense(tiled, batch, inputs, outputs, seed)
+
+
+def test_tiles_end_inside_their_arrays(tiled: Kernels) -> None:
+    for kernels in (tiled, tiled.beside_start()):
+        for batch, inputs, outputs in (
+            (1, 1, 1),
+            (16, 64, 32),
+            (17, 65, 33),
+            (31, 30, 16),
+            (32, 96, 50),
+            (65, 130, 17),
+        ):
+            _assert_dense(kernels, batch, inputs, outputs, seed=inputs, activation="relu")
+    _assert_special(tiled)
+
+
+@pytest.mark.parametrize("name", _WINDOWS)
+def test_convolutions_by_tiles_have_these_bits(tiled: Kernels, name: str) -> None:
+    _assert_convolution(tiled, _WINDOWS[name])

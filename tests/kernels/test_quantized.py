@@ -12,28 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.kernels.conftest import FOLDER, READY, RUNNABLE
-from tests.kernels.library import Form, Kernels, Requantized, Shape, compile_library
-from tests.kernels.machines import Here
-from tfaot_pkg.ground.targets import TARGETS
+from tests.kernels.library import Form, Kernels, Requantized, Shape
 
 Bytes = NDArray[Any]
 _TYPES = (np.uint8, np.int8)
 _FORMS = (Form.FASTEST, Form.IN_PAIRS)
 
 fixed_kernels = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
-
-
-@pytest.fixture(scope="module")
-def tiled() -> Kernels:
-    """The kernels for x86-64-v4 on a CPU with AMX, which this process may use from now on."""
-    target = TARGETS["x86-64-v4"]
-    if READY or target not in RUNNABLE:
-        pytest.skip("this machine, or the library that is given, is another one")
-    kernels = Kernels(Here(compile_library(FOLDER, target, compiler="c++")))
-    if not kernels.may_use_tiles():
-        pytest.skip("this CPU has no AMX, or Linux does not permit it")
-    return kernels
 
 
 def _bytes(random: np.random.Generator, dtype: type, *shape: int) -> Bytes:

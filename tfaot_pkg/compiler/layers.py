@@ -293,6 +293,7 @@ def _bfloat16(
     emitter: Emitter, operation: Operation, function: str, window: str, batch: Size, needed: int, check: str
 ) -> str:
     """A call of `function`, with `needed` words of memory, which C++ compares with `check`."""
+    emitter.uses_tiles = True
     inputs, source = _inputs(emitter, operation), emitter.stored(operation.operands[0])
     weights = literal(emitter.known[operation.operands[1]]).reshape(inputs, -1)
     packed_at = emitter.constants.address(bfloat16.packed(weights))

@@ -38,6 +38,11 @@ struct AsFloats {
   /// The most panels of a block: more columns for few rows than a block of rows has, so that their sums do not wait for one another.
   static constexpr std::size_t kPanels = 4;
 
+  /// What is in use for a block of so many rows.
+  struct Block {
+    explicit Block(std::size_t) {}
+  };
+
   static TFAOT_INLINE void round(const float* from, std::size_t count, float* to) {
     std::size_t i = 0;
     for (; i + kLanes <= count; i += kLanes) store(to + i, bitsAs<Vector>(roundedToBfloat16(load(from + i))));
@@ -152,6 +157,7 @@ inline void multiplyBfloat16(const Dispatch& dispatch, const Bfloat16Dense& laye
       put(first + r, rows + r * apart);
       std::memset(rows + r * apart + layer.inputs, 0, (apart - layer.inputs) * sizeof *rows);
     }
+    [[maybe_unused]] const typename Form::Block block(size);
     for (std::size_t panel = 0; panel < panels; panel += Form::kPanels) {
       alignas(64) float sums[kBfloat16Rows * kColumns];
       const std::size_t width = panels - panel < Form::kPanels ? panels - panel : Form::kPanels, column = panel * kPanel;

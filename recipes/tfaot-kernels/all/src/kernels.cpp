@@ -10,7 +10,7 @@
 // All that follows is hidden as well, so that libraries for several targets, or of several versions, share nothing.
 #pragma GCC visibility push(hidden)
 #include "activating.h"
-#include "bfloat16.h"
+#include "bfloat16_tiles.h"
 #include "chains.h"
 #include "convolution.h"
 #include "fusion.h"
@@ -253,7 +253,7 @@ void bfloat16Dense(const Bfloat16Dense& layer, std::size_t batch, const float* i
 
 void bfloat16Dense(const Dispatch& dispatch, const Bfloat16Dense& layer, std::size_t batch, const float* in, float* out,
                    std::uint32_t* scratch) noexcept {
-  denseBfloat16<AsFloats>(dispatch, layer, batch, in, out, scratch);
+  withFormOfBfloat16(layer, batch, [&](auto form) { denseBfloat16<decltype(form)>(dispatch, layer, batch, in, out, scratch); });
 }
 
 void bfloat16Conv2d(const Bfloat16Conv2d& layer, std::size_t batch, const float* in, float* out, std::uint32_t* scratch) noexcept {
@@ -262,7 +262,10 @@ void bfloat16Conv2d(const Bfloat16Conv2d& layer, std::size_t batch, const float*
 
 void bfloat16Conv2d(const Dispatch& dispatch, const Bfloat16Conv2d& layer, std::size_t batch, const float* in, float* out,
                     std::uint32_t* scratch) noexcept {
-  convolveBfloat16<AsFloats>(dispatch, layer, batch, in, out, scratch);
+  const std::size_t rows = batch * layer.window.outHeight * layer.window.outWidth;
+  withFormOfBfloat16(layer.product, rows, [&](auto form) {
+    convolveBfloat16<decltype(form)>(dispatch, layer, batch, in, out, scratch);
+  });
 }
 
 }  // namespace TFAOT_KERNELS_TARGET

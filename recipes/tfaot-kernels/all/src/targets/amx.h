@@ -64,6 +64,15 @@ struct TilesOf<Integers> {
   static TFAOT_INLINE void store(void* to, std::size_t stride) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride), "i"(kTile) : "memory");
   }
+  template <int kTile>
+  static TFAOT_INLINE void zero() {
+    asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
+  }
+  /// To each sum of a tile of float32 the products of a row with a column of bfloat16, two of which are side by side.
+  template <int kSums, int kRows, int kColumns>
+  static TFAOT_INLINE void addPairs() {
+    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kRows), "i"(kColumns));
+  }
   /// To each sum of a tile of int32 the products of a row of uint8 with a column of int8, four of which are side by side, modulo
   /// 2^32.
   template <int kSums, int kRows, int kColumns>
