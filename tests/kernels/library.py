@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from tests.kernels.machines import Buffer, Floats, Machine
 from tfaot_pkg.compiler.bfloat16 import packed as packed_bfloat16
-from tfaot_pkg.compiler.layers import packed_quantized
 from tfaot_pkg.compiler.pruned import kept, listed
+from tfaot_pkg.compiler.quantized_layers import packed_quantized
 from tfaot_pkg.frontends.toolchain.definition import NO_CONTRACTION
 from tfaot_pkg.ground.keys import sha256_file
 from tfaot_pkg.ground.process import run

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,6 @@ from tfaot_pkg.compiler.attributes import (
     Dense,
     Layer,
     MaxPool,
-    Quantized,
-    QuantizedConv2d,
     TopK,
     TransposedConv2d,
     Trees,
@@ -37,31 +35,28 @@ from tfaot_pkg.compiler.expressions import C_TYPES, literal
 from tfaot_pkg.compiler.forests import pack
 from tfaot_pkg.compiler.image_windows import FEW_FILTERS, MOST_TAPS
 from tfaot_pkg.compiler.loops import Argument, Piece, Struct, Written
-from tfaot_pkg.compiler.program import BATCH, NUMPY_TYPES, ONE, ROWS, Extent, Operation, Shape, Size
+from tfaot_pkg.compiler.program import BATCH, ONE, ROWS, Extent, Operation, Shape, Size
 from tfaot_pkg.compiler.rows import are_short
 from tfaot_pkg.compiler.sharing import by_team, is_divided
 from tfaot_pkg.compiler.sparse_layers import lists_of, sparse_dense
-from tfaot_pkg.ground.arrays import Array
 
-# kRowsAtATime, kFloats, kQuantizedRowsAtATime, kTileFours and kBytes of tfaot_kernels/scratch.h. A static_assert in
-# generated code compares the results of both.
+# kRowsAtATime and kFloats of tfaot_kernels/scratch.h. A static_assert in generated code compares the results of both.
 _ROWS_AT_A_TIME = 64
 _FLOATS_AT_A_TIME = 16384
 _BFLOAT16_ROWS = 32  # likewise kBfloat16Rows
-_QUANTIZED_ROWS, _TILE_FOURS, _BYTES_OF_BAND = 16, 16, 32768
 _FLOATS_OF_PLANES = 8192  # kFloats of Planes, likewise
 
-_Layer = Mapping[str, int]
+Numbers = Mapping[str, int]
 
 
-def conv2d_scratch(conv: _Layer) -> int:
+def conv2d_scratch(conv: Numbers) -> int:
     """The floats of conv2dScratch: a copy of some lines of the input between zeros, if windows cover padding."""
     return max(_scratch_of_lines(conv), planes_scratch(conv) if _may_place(conv) else 0)
 
 
-def _scratch_of_lines(conv: _Layer) -> int:
-    lines, columns = _reach(conv, "height", 1), _reach(conv, "width", conv["out_width"])
-    whole = _reach(conv, "height", conv["out_height"])
+def _scratch_of_lines(conv: Numbers) -> int:
+    lines, columns = reach(conv, "height", 1), reach(conv, "width", conv["out_width"])
+    whole = reach(conv, "height", conv["out_height"])
     inside = columns <= conv["in_width"] and whole <= conv["in_height"]
     if inside and not conv["pad_top"] and not conv["pad_left"]:
         return 0
@@ -71,13 +66,13 @@ def _scratch_of_lines(conv: _Layer) -> int:
     return ((at_a_time - 1) * conv["stride_height"] + lines) * columns * conv["channels"]
 
 
-def _may_place(conv: _Layer) -> bool:
+def _may_place(conv: Numbers) -> bool:
     """mayPlace: whether there are so few filters that windows may be computed side by side."""
     taps = conv["height"] * conv["width"]
     return conv["groups"] == 1 and taps <= MOST_TAPS and conv["filters"] <= (2 if taps == 1 else FEW_FILTERS)
 
 
-def planes_scratch(conv: _Layer, *, transposed: bool = False) -> int:
+def planes_scratch(conv: Numbers, *, transposed: bool = False) -> int:
     """The floats of Planes: a line of the image, planes of some lines, and sums of their windows."""
     rows, columns = (_Placing.of(conv, axis, transposed=transposed) for axis in ("height", "width"))
     line, reached = conv["channels"] * rows.stride * columns.stride, columns.reached
@@ -104,7 +99,7 @@ class _Placing:
     reached: int
 
     @staticmethod
-    def of(conv: _Layer, axis: str, *, transposed: bool) -> _Placing:
+    def of(conv: Numbers, axis: str, *, transposed: bool) -> _Placing:
         made, kernel, stride = conv[f"out_{axis}"], conv[axis], conv[f"stride_{axis}"]
         if not transposed:
             return _Placing(
@@ -118,13 +113,13 @@ class _Placing:
         return _Placing(places=-(-made // stride), stride=1, phases=stride, reached=max(ends))
 
 
-def conv2d_max_pool_scratch(conv: _Layer, pool: _Layer) -> int:
+def conv2d_max_pool_scratch(conv: Numbers, pool: Numbers) -> int:
     """conv2dMaxPoolScratch: the same, and the lines of the convolution that wait to be pooled."""
     at_a_time = min(1 + _ROWS_AT_A_TIME // (pool["stride_height"] * conv["out_width"]), pool["out_height"])
-    return conv2d_scratch(conv) + _reach(pool, "height", at_a_time) * conv["out_width"] * conv["filters"]
+    return conv2d_scratch(conv) + reach(pool, "height", at_a_time) * conv["out_width"] * conv["filters"]
 
 
-def _reach(layer: _Layer, axis: str, windows: int) -> int:
+def reach(layer: Numbers, axis: str, windows: int) -> int:
     """Elements along an axis that `windows` successive windows cover."""
     kernel = (layer[axis] - 1) * layer[f"dilation_{axis}"] + 1
     return (windows - 1) * layer[f"stride_{axis}"] + kernel
@@ -164,112 +159,29 @@ def packed_conv2d(filters: NDArray[np.float32], *, groups: int = 1) -> NDArray[n
     return np.concatenate([packed_dense(matrix[:, group]).ravel() for group in range(groups)])
 
 
-def packed_quantized(
-    weights: NDArray[np.int8], bias: NDArray[np.int32], scales: NDArray[np.float32] | None, inputs: np.dtype[Any]
-) -> list[Array]:
-    """Weights (inputs, outputs), packed in the order (panels, fours of inputs, PANEL, 4), bias, and any scales.
-
-    They have zeros after the last column, and behind the last panel if tiles (QuantizedDense in kernels.h) reach beyond
-    it. The kernel library computes with `inputs` of int8 plus 128.
-    """
-    rows, columns = weights.shape
-    panels, fours = -(-columns // PANEL), -(-rows // 4)
-    padded = np.zeros((4 * fours, panels * PANEL), np.int8)
-    padded[:rows, :columns] = weights
-    packed = padded.reshape(fours, 4, panels, PANEL).transpose(2, 0, 3, 1).ravel()
-    if fours > _TILE_FOURS:
-        packed = np.pad(packed, (0, -fours % _TILE_FOURS * PANEL * 4))
-    sums = bias.astype(np.int64) - (128 * weights.sum(0, np.int64) if inputs == np.int8 else 0)
-    made = [packed, np.pad(sums.astype(np.int32), (0, panels * PANEL - columns))]
-    return made if scales is None else [*made, np.pad(scales, (0, panels * PANEL - columns))]
-
-
 def dense(emitter: Emitter, operation: Operation) -> str:
     source, weights = emitter.stored(operation.operands[0]), literal(emitter.known[operation.operands[1]])
     # Weights [outputs, inputs], as PyTorch stores them.
     return _dense(emitter, operation, source, weights.T if Dense.of(operation).weights_axis == 1 else weights)
 
 
-def quantized_dense(emitter: Emitter, operation: Operation) -> str:
-    inputs, rows = _inputs(emitter, operation), Shape("s32", operation.shape.sizes[:-1]).elements
-    needed = _quantized_scratch(inputs)
-    emitter.line(f"static_assert(quantizedDenseScratch({inputs}) <= {needed});")
-    return _quantized_call(emitter, operation, "quantizedDense", _quantized(emitter, operation), rows, needed)
-
-
-def _quantized_scratch(inputs: int) -> int:
-    """quantizedDenseScratch: words."""
-    return _QUANTIZED_ROWS * 2 * (-(-inputs // (4 * _TILE_FOURS)) | 1) * _TILE_FOURS
-
-
-def quantized_conv2d(emitter: Emitter, operation: Operation) -> str:
-    given, inputs = QuantizedConv2d.of(operation), _inputs(emitter, operation)
-    filters = emitter.known[operation.operands[1]].shape
-    if _is_pointwise(given.window, filters):
-        return quantized_dense(emitter, operation)
-    window = ", ".join(cpp(as_size(number)) for number in given.window)
-    layer = f"{{{{{window}}}, {_quantized(emitter, operation)}, {given.padding % 256}}}"
-    bands = [_band_of_bytes(_named(each)) for each in _windows(emitter, given.window)]
-    needed = max(_quantized_scratch(inputs) + -(-inputs // 4), *(-(-each // 4) for each in bands))
-    if all(isinstance(number, int) for number in given.window):
-        emitter.line(f"static_assert(quantizedConv2dScratch({{{window}}}, {inputs}) <= {needed});")
-    return _quantized_call(emitter, operation, "quantizedConv2d", layer, operation.shape.sizes[0], needed)
-
-
-def _band_of_bytes(conv: _Layer) -> int:
-    """BandOfBytes: the bytes of the lines that are copied at a time for tiles, whether or not they are."""
-    tiles = -(-conv["out_width"] // _TILE_FOURS)
-    columns = _reach(conv, "width", tiles * -(-conv["out_width"] // tiles))
-    lines, size = _reach(conv, "height", 1), columns * conv["channels"]
-    most = _BYTES_OF_BAND // size
-    fitting = (most - lines) // conv["stride_height"] + 1 if most > lines else 1
-    return _reach(conv, "height", min(fitting, conv["out_height"])) * size
-
-
-def _quantized_call(emitter: Emitter, operation: Operation, function: str, layer: str, batch: Size, needed: int) -> str:
-    """A call of `function`, with `needed` words of memory."""
-    emitter.uses_tiles = True
-    source = emitter.stored(operation.operands[0])
-    target, work = emitter.target(operation), emitter.buffer("u32", Size(needed))
-    emitter.touch(source)
-    read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
-    written, room = Place(target, elements=operation.shape.elements), Place(work, elements=Size(needed))
-    emitter.call(function, layer, batch, read, Written(written), Written(room))
-    for pointer in (source, target, work):
-        emitter.touch(pointer)
-    return target
-
-
-def _inputs(emitter: Emitter, operation: Operation) -> int:
+def inputs_of(emitter: Emitter, operation: Operation) -> int:
     """How many weights an output has."""
     return math.prod(size.constant for size in emitter.known[operation.operands[1]].shape.sizes[:-1])
 
 
-def _quantized(emitter: Emitter, operation: Operation) -> str:
-    """A QuantizedDense (kernels.h)."""
-    inputs = _inputs(emitter, operation)
-    given, kept = Quantized.of(operation), [literal(emitter.known[each]) for each in operation.operands[1:]]
-    dtype = NUMPY_TYPES[emitter.known[operation.operands[0]].shape.dtype]
-    weights, bias, *scales = kept
-    arrays = packed_quantized(weights.reshape(inputs, -1), bias, scales[0] if scales else None, dtype)
-    addresses = [emitter.constants.address(each) for each in arrays] + ["nullptr"] * (not scales)
-    flip = 0x80 if dtype == np.int8 else 0
-    outputs = operation.shape.sizes[-1].constant
-    return f"{{{inputs}, {outputs}, {', '.join(addresses)}, {given.zero}, {given.low}, {given.high}, {flip}}}"
-
-
 def bfloat16_dense(emitter: Emitter, operation: Operation) -> str:
-    inputs, rows = _inputs(emitter, operation), Shape("f32", operation.shape.sizes[:-1]).elements
+    inputs, rows = inputs_of(emitter, operation), Shape("f32", operation.shape.sizes[:-1]).elements
     check = f"bfloat16DenseScratch({inputs})"
     return _bfloat16(emitter, operation, "bfloat16Dense", "", rows, _bfloat16_rows(inputs), check)
 
 
 def bfloat16_conv2d(emitter: Emitter, operation: Operation) -> str:
     window, filters = Conv2d.of(operation).window, emitter.known[operation.operands[1]].shape
-    if _is_pointwise(window, filters):
+    if has_one_pixel(window, filters):
         return bfloat16_dense(emitter, operation)
-    known = {name: as_size(number).constant for name, number in _named(window).items()}
-    needed = _bfloat16_rows(_inputs(emitter, operation)) + _band(known)
+    known = {name: as_size(number).constant for name, number in named(window).items()}
+    needed = _bfloat16_rows(inputs_of(emitter, operation)) + _band(known)
     text = f"{{{', '.join(map(str, known.values()))}}}"
     check, batch = f"bfloat16Conv2dScratch({text})", operation.shape.sizes[0]
     return _bfloat16(emitter, operation, "bfloat16Conv2d", text, batch, needed, check)
@@ -280,9 +192,9 @@ def _bfloat16_rows(inputs: int) -> int:
     return _BFLOAT16_ROWS * bfloat16.BLOCK * -(-inputs // bfloat16.BLOCK)
 
 
-def _band(conv: _Layer) -> int:
+def _band(conv: Numbers) -> int:
     """The size of Band."""
-    columns, lines = _reach(conv, "width", conv["out_width"]), _reach(conv, "height", 1)
+    columns, lines = reach(conv, "width", conv["out_width"]), reach(conv, "height", 1)
     most = _FLOATS_AT_A_TIME // (columns * conv["channels"])
     fitting = (most - lines) // conv["stride_height"] + 1 if most > lines else 1
     at_a_time = min(max(fitting, -(-_BFLOAT16_ROWS // conv["out_width"])), conv["out_height"])
@@ -294,7 +206,7 @@ def _bfloat16(
 ) -> str:
     """A call of `function`, with `needed` words of memory, which C++ compares with `check`."""
     emitter.uses_tiles = True
-    inputs, source = _inputs(emitter, operation), emitter.stored(operation.operands[0])
+    inputs, source = inputs_of(emitter, operation), emitter.stored(operation.operands[0])
     weights = literal(emitter.known[operation.operands[1]]).reshape(inputs, -1)
     packed_at = emitter.constants.address(bfloat16.packed(weights))
     outputs = weights.shape[1]
@@ -375,11 +287,11 @@ def _bias(emitter: Emitter, operation: Operation, outputs: int) -> Piece:
 
 def is_pointwise(operation: Operation, filters: Shape) -> bool:
     """Whether each pixel of a convolution depends only on the same pixel of the image: a product of all pixels."""
-    return _is_pointwise(Conv2d.of(operation).window, filters)
+    return has_one_pixel(Conv2d.of(operation).window, filters)
 
 
-def _is_pointwise(given: Sequence[int | Size], filters: Shape) -> bool:
-    window = _named(given)
+def has_one_pixel(given: Sequence[int | Size], filters: Shape) -> bool:
+    window = named(given)
     moves = (window["stride_height"], window["stride_width"], window["pad_top"], window["pad_left"])
     same = (window["in_height"], window["in_width"]) == (window["out_height"], window["out_width"])
     return filters.sizes[:2] == (ONE, ONE) and moves == (1, 1, 0, 0) and same
@@ -408,7 +320,7 @@ def conv2d_max_pool(emitter: Emitter, operation: Operation) -> str:
     return _convolution(emitter, operation, "conv2dMaxPool", window=given.window, groups=given.groups, pool=given.pool)
 
 
-def _scratch(function: str, conv: _Layer, pool: _Layer) -> int:
+def _scratch(function: str, conv: Numbers, pool: Numbers) -> int:
     """The floats that `function` of the kernel library needs."""
     if function == "transposedConv2d":
         return planes_scratch(conv, transposed=True)
@@ -430,9 +342,9 @@ def _convolution(
     bias = _bias(emitter, operation, filters.shape[3])
     target = emitter.target(operation)
     emitter.touch(source)
-    windows = list(_windows(emitter, window))
+    windows = list(windows_of(emitter, window))
     fixed = {"filters": filters.shape[3], "groups": groups}
-    needed = max(_scratch(function, {**_named(each), **fixed}, _named(pool)) for each in windows)
+    needed = max(_scratch(function, {**named(each), **fixed}, named(pool)) for each in windows)
     is_constant = all(isinstance(number, int) for number in window)
     work = emitter.buffer("f32", Size(needed))
     with emitter.block():
@@ -473,7 +385,7 @@ def _convolution(
     return target
 
 
-def _windows(emitter: Emitter, window: Sequence[int | Size]) -> Iterator[tuple[int, ...]]:
+def windows_of(emitter: Emitter, window: Sequence[int | Size]) -> Iterator[tuple[int, ...]]:
     """A window at all sizes of its symbols: the memory that a convolution needs may shrink as they grow."""
     names = {name for number in window for monomial, _ in as_size(number).terms for name in monomial}
     symbols = [each for each in emitter.program.symbols if each.name in names]
@@ -483,13 +395,13 @@ def _windows(emitter: Emitter, window: Sequence[int | Size]) -> Iterator[tuple[i
 
 
 def _out_width(window: tuple[int, ...]) -> int:
-    return _named(window)["out_width"]
+    return named(window)["out_width"]
 
 
 _N = TypeVar("_N", bound=Extent)
 
 
-def _named(window: Sequence[_N]) -> dict[str, _N]:
+def named(window: Sequence[_N]) -> dict[str, _N]:
     """The numbers of a Window (kernels.h) by the names that the functions above use."""
     names = "in_height in_width channels out_height out_width height width stride_height stride_width".split()
     names += "dilation_height dilation_width pad_top pad_left".split()
@@ -499,11 +411,11 @@ def _named(window: Sequence[_N]) -> dict[str, _N]:
 def max_pool(emitter: Emitter, operation: Operation) -> str:
     source, target = emitter.stored(operation.operands[0]), emitter.target(operation)
     emitter.touch(source)
-    window, named = MaxPool.of(operation).window, _named(MaxPool.of(operation).window)
-    function, step = "maxPool", named["stride_width"] * named["channels"]
-    inside = not named["pad_left"] and _reach(named, "width", named["out_width"]) <= named["in_width"]
-    if inside and operation.shape.dtype == "f32" and are_short(Size(step), Size(named["channels"])):
-        function = f"maxPoolOfFew<{named['channels']}, {step}>"
+    window, given = MaxPool.of(operation).window, named(MaxPool.of(operation).window)
+    function, step = "maxPool", given["stride_width"] * given["channels"]
+    inside = not given["pad_left"] and reach(given, "width", given["out_width"]) <= given["in_width"]
+    if inside and operation.shape.dtype == "f32" and are_short(Size(step), Size(given["channels"])):
+        function = f"maxPoolOfFew<{given['channels']}, {step}>"
     text = ", ".join(map(str, window))
     read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
     written = Place(target, elements=operation.shape.elements)

@@ -1,0 +1,105 @@
+"""Calls of the kernel library for layers of bytes, and the packing of their weights (quantized.h of the kernels)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfaot_pkg.compiler.affine import as_size, cpp
+from tfaot_pkg.compiler.attributes import Quantized, QuantizedConv2d
+from tfaot_pkg.compiler.elements import Place
+from tfaot_pkg.compiler.emitter import Emitter
+from tfaot_pkg.compiler.expressions import literal
+from tfaot_pkg.compiler.layers import PANEL, Numbers, has_one_pixel, inputs_of, named, reach, windows_of
+from tfaot_pkg.compiler.loops import Written
+from tfaot_pkg.compiler.program import NUMPY_TYPES, Operation, Shape, Size
+from tfaot_pkg.ground.arrays import Array
+
+# kQuantizedRowsAtATime, kTileFours and kBytes of tfaot_kernels/scratch.h. A static_assert in generated code compares
+# the results of both.
+_QUANTIZED_ROWS, _TILE_FOURS, _BYTES_OF_BAND = 16, 16, 32768
+
+
+def packed_quantized(
+    weights: NDArray[np.int8], bias: NDArray[np.int32], scales: NDArray[np.float32] | None, inputs: np.dtype[Any]
+) -> list[Array]:
+    """Weights (inputs, outputs), packed in the order (panels, fours of inputs, PANEL, 4), bias, and any scales.
+
+    They have zeros after the last column, and behind the last panel if tiles (QuantizedDense in kernels.h) reach beyond
+    it. The kernel library computes with `inputs` of int8 plus 128.
+    """
+    rows, columns = weights.shape
+    panels, fours = -(-columns // PANEL), -(-rows // 4)
+    padded = np.zeros((4 * fours, panels * PANEL), np.int8)
+    padded[:rows, :columns] = weights
+    packed = padded.reshape(fours, 4, panels, PANEL).transpose(2, 0, 3, 1).ravel()
+    if fours > _TILE_FOURS:
+        packed = np.pad(packed, (0, -fours % _TILE_FOURS * PANEL * 4))
+    sums = bias.astype(np.int64) - (128 * weights.sum(0, np.int64) if inputs == np.int8 else 0)
+    made = [packed, np.pad(sums.astype(np.int32), (0, panels * PANEL - columns))]
+    return made if scales is None else [*made, np.pad(scales, (0, panels * PANEL - columns))]
+
+
+def quantized_dense(emitter: Emitter, operation: Operation) -> str:
+    inputs, rows = inputs_of(emitter, operation), Shape("s32", operation.shape.sizes[:-1]).elements
+    needed = _quantized_scratch(inputs)
+    emitter.line(f"static_assert(quantizedDenseScratch({inputs}) <= {needed});")
+    return _quantized_call(emitter, operation, "quantizedDense", _quantized(emitter, operation), rows, needed)
+
+
+def _quantized_scratch(inputs: int) -> int:
+    """quantizedDenseScratch: words."""
+    return _QUANTIZED_ROWS * 2 * (-(-inputs // (4 * _TILE_FOURS)) | 1) * _TILE_FOURS
+
+
+def quantized_conv2d(emitter: Emitter, operation: Operation) -> str:
+    given, inputs = QuantizedConv2d.of(operation), inputs_of(emitter, operation)
+    filters = emitter.known[operation.operands[1]].shape
+    if has_one_pixel(given.window, filters):
+        return quantized_dense(emitter, operation)
+    window = ", ".join(cpp(as_size(number)) for number in given.window)
+    layer = f"{{{{{window}}}, {_quantized(emitter, operation)}, {given.padding % 256}}}"
+    bands = [_band_of_bytes(named(each)) for each in windows_of(emitter, given.window)]
+    needed = max(_quantized_scratch(inputs) + -(-inputs // 4), *(-(-each // 4) for each in bands))
+    if all(isinstance(number, int) for number in given.window):
+        emitter.line(f"static_assert(quantizedConv2dScratch({{{window}}}, {inputs}) <= {needed});")
+    return _quantized_call(emitter, operation, "quantizedConv2d", layer, operation.shape.sizes[0], needed)
+
+
+def _band_of_bytes(conv: Numbers) -> int:
+    """BandOfBytes: the bytes of the lines that are copied at a time for tiles, whether or not they are."""
+    tiles = -(-conv["out_width"] // _TILE_FOURS)
+    columns = reach(conv, "width", tiles * -(-conv["out_width"] // tiles))
+    lines, size = reach(conv, "height", 1), columns * conv["channels"]
+    most = _BYTES_OF_BAND // size
+    fitting = (most - lines) // conv["stride_height"] + 1 if most > lines else 1
+    return reach(conv, "height", min(fitting, conv["out_height"])) * size
+
+
+def _quantized_call(emitter: Emitter, operation: Operation, function: str, layer: str, batch: Size, needed: int) -> str:
+    """A call of `function`, with `needed` words of memory."""
+    emitter.uses_tiles = True
+    source = emitter.stored(operation.operands[0])
+    target, work = emitter.target(operation), emitter.buffer("u32", Size(needed))
+    emitter.touch(source)
+    read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
+    written, room = Place(target, elements=operation.shape.elements), Place(work, elements=Size(needed))
+    emitter.call(function, layer, batch, read, Written(written), Written(room))
+    for pointer in (source, target, work):
+        emitter.touch(pointer)
+    return target
+
+
+def _quantized(emitter: Emitter, operation: Operation) -> str:
+    """A QuantizedDense (kernels.h)."""
+    inputs = inputs_of(emitter, operation)
+    given, kept = Quantized.of(operation), [literal(emitter.known[each]) for each in operation.operands[1:]]
+    dtype = NUMPY_TYPES[emitter.known[operation.operands[0]].shape.dtype]
+    weights, bias, *scales = kept
+    arrays = packed_quantized(weights.reshape(inputs, -1), bias, scales[0] if scales else None, dtype)
+    addresses = [emitter.constants.address(each) for each in arrays] + ["nullptr"] * (not scales)
+    flip = 0x80 if dtype == np.int8 else 0
+    outputs = operation.shape.sizes[-1].constant
+    return f"{{{inputs}, {outputs}, {', '.join(addresses)}, {given.zero}, {given.low}, {given.high}, {flip}}}"
