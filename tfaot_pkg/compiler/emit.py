@@ -54,8 +54,8 @@ from tfaot_pkg.ground.rendering import render
 
 _MOST_SCRATCH = 1 << 31
 """The limit of scratch memory in bytes, which each thread has beside the weights."""
-TILES_FUNCTION = "tfaot_permit_tiles"
-"""The function of a program that is told whether its process may use tiles of the CPU; its C++ is in the templates."""
+TILES_SUFFIX = "_permit_tiles"
+"""Ends the name of the function that is told whether the process may use tiles of the CPU (program.cc.j2)."""
 _DENSE = ("bfloat16_dense", "dense", "quantized_dense")
 
 
@@ -67,7 +67,7 @@ class Emitted:
     functions of XLA's code that it calls for single rows; their memory follows the scratch memory. `called` are
     operations of the model's author, which it calls for single rows as well. If threads of a team can compute layers
     together, each needs `member_scratch` bytes; it is None if not. With `uses_tiles` layers may be computed by tiles of
-    the CPU (AMX), if the function TILES_FUNCTION has said that the process may use them.
+    the CPU (AMX), if the function with TILES_SUFFIX has said that the process may use them.
     """
 
     source: str
@@ -130,7 +130,13 @@ def emit_parts(program: Program, parts: Sequence[Border], name: str, *, profile:
     symbols = [variable(symbol.name) for symbol in program.symbols]
     source = render(
         "native/programs.cc.j2",
-        {"name": name, "functions": functions, "symbols": symbols, "profile": profile, "tiles": _tiles(uses_tiles)},
+        {
+            "name": name,
+            "functions": functions,
+            "symbols": symbols,
+            "profile": profile,
+            "tiles": _tiles(name, uses_tiles),
+        },
     )
     return Emitted(
         source=source,
@@ -144,8 +150,8 @@ def emit_parts(program: Program, parts: Sequence[Border], name: str, *, profile:
     )
 
 
-def _tiles(uses_tiles: bool) -> str:
-    return TILES_FUNCTION if uses_tiles else ""
+def _tiles(name: str, uses_tiles: bool) -> str:
+    return f"{name}{TILES_SUFFIX}" if uses_tiles else ""
 
 
 LoopPass = Callable[[Function, Constants], Function]
@@ -221,7 +227,7 @@ def _function(
             {"name": each.name, "type": C_TYPES[each.dtype], "offset": offsets[each.name]} for each in memory.buffers
         ],
         "statements": [*text_lines(written)],
-        "tiles": _tiles(emitter.uses_tiles and alone),
+        "tiles": _tiles(name, emitter.uses_tiles and alone),
     }
     return render("native/program.cc.j2", context), scratch, block
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from tfaot_pkg.ground.rendering import render
 from tfaot_pkg.ground.targets import DEFAULT_TARGETS, TARGETS, Target, lowest
 
-FUNCTION, TILES_FUNCTION = "tfaot_program", "tfaot_permit_tiles"
+FUNCTION, TILES_FUNCTION = "tfaot_program", "tfaot_program_permit_tiles"
 """The name of a program's function in generated code (native/compiled/program.py)."""
 
 RUNTIME = "@TFAOT_CXX_RUNTIME@"

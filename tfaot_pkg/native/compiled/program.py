@@ -13,8 +13,7 @@ from tfaot_pkg.analysis.program.hlo import Unlike, read_program, read_samples
 from tfaot_pkg.analysis.program.independence import CONVERGING
 from tfaot_pkg.compiler.attributes import CustomCall
 from tfaot_pkg.compiler.bfloat16 import BLOCK
-from tfaot_pkg.compiler.emit import TILES_FUNCTION as TILES_FUNCTION  # noqa: PLC0414 (of this module's programs)
-from tfaot_pkg.compiler.emit import Emitted, emit, emit_parts
+from tfaot_pkg.compiler.emit import TILES_SUFFIX, Emitted, emit, emit_parts
 from tfaot_pkg.compiler.fitting import check_extents
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.memory import ALIGNMENT
@@ -39,6 +38,7 @@ from tfaot_pkg.worker_program.messages.formulas import Formula
 from tfaot_pkg.worker_program.messages.graph import Fetch
 
 FUNCTION = "tfaot_program"
+TILES_FUNCTION = f"{FUNCTION}{TILES_SUFFIX}"
 
 # A call of a segment takes about 120 ns per row, which the rest must gain: programs with one segment took 0.8 to 1.0 of
 # XLA's time for 40,000 operations per row and 0.4 to 0.8 for 145,000; with 100 per segment, 1.6 to 1.9 (decision 042).

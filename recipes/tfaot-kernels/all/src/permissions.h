@@ -12,11 +12,8 @@ inline namespace TFAOT_KERNELS_TARGET {
 /// Products of tiles (AMX). The operating system permits all kinds of them together.
 enum Permission : std::uint32_t { kTilesOfBytes = 1, kTilesOfBfloat16 = 2 };
 
-/// What the process may use and this CPU has.
+/// What the process may use (`permitTiles`) and this CPU has.
 extern std::uint32_t permissions;
-
-/// Says whether the operating system permits the process to use tiles; until then it does not. Returns what this CPU has.
-std::uint32_t permitTiles(bool isGranted) noexcept;
 
 inline bool isPermitted(Permission which) { return (__atomic_load_n(&permissions, __ATOMIC_RELAXED) & which) != 0; }
 

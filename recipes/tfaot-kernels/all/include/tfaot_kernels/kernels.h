@@ -5,8 +5,8 @@
 // an inline namespace, so that code for several targets can be linked into one library. Every symbol is hidden. Compile
 // it with -ffp-contract=off.
 //
-// Functions allocate nothing, throw nothing, and neither read nor write global state, except that one remembers what the CPU
-// has; any number of threads may call them.
+// Functions allocate nothing, throw nothing, and neither read nor write global state, except that some remember what the CPU
+// has and the process may use; any number of threads may call them.
 // Pointers need no alignment beyond that of a float. Nothing is read or written outside of the arrays as described. Outputs
 // must not overlap inputs. Equal inputs give equal bits, wherever the arrays lie, and on all targets with a fused
 // multiply-add; targets without one (x86-64, x86-64-v2) give other last bits. The bits of a NaN are unspecified. The
@@ -72,6 +72,10 @@ struct Activation {
 
   constexpr operator Kind() const { return kind; }
 };
+
+/// Says whether the operating system permits the process to use registers for tiles (AMX), for layers of bytes and bfloat16;
+/// until then none is used. Returns whether this CPU has some, as bits of `Permission` (permissions.h).
+std::uint32_t permitTiles(bool isGranted) noexcept;
 
 /// out[i] = activation(in[i]) for `count` floats. `out` may be `in`.
 void activate(Activation activation, std::size_t count, const float* in, float* out) noexcept;
