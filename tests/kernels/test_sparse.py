@@ -89,6 +89,18 @@ def test_weights_and_biases_that_are_not_finite_are_no_zeros(kernels: Kernels) -
     _same(kernels.sparse_dense(values, weights, bias), kernels.dense(values, weights, bias))
 
 
+def test_the_end_of_a_short_list_keeps_a_sum_of_minus_zero(kernels: Kernels) -> None:
+    """In column 12, whose list is shorter than those of its group, and no other one; without fused products it is 0."""
+    weights = np.full((40, 16), -0.0, np.float32)
+    weights[20], weights[21] = 1.0, 1.0
+    weights[:, 12] = -0.0
+    weights[3, 12] = -1e-30
+    values = np.full((16, 40), 1e-30, np.float32)
+    wanted = kernels.dense(values, weights, None)
+    assert (wanted[:, 12] == 0).all() and (np.delete(wanted, 12, axis=1) > 0).all()
+    _same(kernels.sparse_dense(values, weights, None), wanted)
+
+
 def test_a_sum_that_underflows_to_minus_zero_becomes_zero_by_a_skipped_product(kernels: Kernels) -> None:
     """1e-30 * -1e-30 + 0 rounds to -0, and -0 + 0 * 1 is 0."""
     weights = np.zeros((40, 41), np.float32)
