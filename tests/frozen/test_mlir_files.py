@@ -208,6 +208,25 @@ _TEXTS = {
 }
 
 
+@pytest.mark.parametrize(("kind", "is_open"), [("i32", True), ("ui8", True), ("f64", False), ("i1", False)])
+def test_only_conversions_to_integers_leave_results_open(kind: str, is_open: bool, files: Files) -> None:
+    """Others are no operation by which validation may excuse a difference."""
+    back = f"%1 = stablehlo.convert %0 : (tensor<3x{kind}>) -> tensor<3xf32>"
+    text = f"""func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {{
+  %0 = stablehlo.convert %x : (tensor<3xf32>) -> tensor<3x{kind}>
+  {back}
+  return %1 : tensor<3xf32>
+}}"""
+    source, _ = files.read(files.written("converted.mlir", text))
+    asked = _asked(files, {"x": np.ones(3, np.float32)}, ["y"], files.pool.given_folder("text"), "jax", batched=())
+    asked = replace(
+        asked, folder=str(files.written("again.mlir", text)), stacked=(),
+        feeds={"x": source.inputs[0].key}, fetches={"y": source.outputs[0].key},
+    )  # fmt: skip
+    found = files.pool.get(frontend=_JAX).call(asked, Referenced)
+    assert ("stablehlo.convert" in found.operations) == is_open
+
+
 def test_modules_that_cannot_be_models_are_refused_with_the_reason(files: Files) -> None:
     found = {text: _refusal(partial(files.built, files.written("text.mlir", text))) for text in _TEXTS}
     assert {text: message for text, message in _TEXTS.items() if message not in found[text]} == {}

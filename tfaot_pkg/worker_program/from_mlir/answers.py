@@ -71,8 +71,17 @@ class JaxModel:
 
 
 def _operations(module: ir.Module) -> list[str]:
-    """The names of all operations of StableHLO in it."""
-    return sorted({each.name for each in loading.operations_in(module.operation)})
+    """The names of all operations of StableHLO in it; of conversions only if one makes integers of other numbers."""
+    every = loading.operations_in(module.operation)
+    return sorted({each.name for each in every if each.name != "stablehlo.convert" or _rounds(each)})
+
+
+def _rounds(conversion: ir.Operation) -> bool:
+    """Whether it leaves numbers out of range open. Others do not, nor does one to i1, which says whether it is zero."""
+    from jax._src.lib.mlir import ir
+
+    before, after = (ir.ShapedType(each.type).element_type for each in (*conversion.operands, *conversion.results))
+    return isinstance(after, ir.IntegerType) and after.width > 1 and not isinstance(before, ir.IntegerType)
 
 
 def _compiled(model: loading.Loaded, given: list[Array]) -> Callable[[list[Array]], list[Any]]:
