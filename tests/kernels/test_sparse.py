@@ -134,6 +134,8 @@ def test_lists_are_made_of_layers_that_gain() -> None:
     assert lists(_pruned(random, 2**16, 40, 0.9), None) is None
     found = [lists(_pruned(random, 512, 512, zeros), None) for zeros in (0.99, 0.9, 0.8, 0.72)]
     assert [each and each.fewest for each in found] == [2, 5, 8, 11]
+    found = [lists(_pruned(random, 512, 512, zeros), None, 2**20) for zeros in (0.9, 0.72)]
+    assert [each and each.fewest for each in found] == [1, 11]
 
 
 def test_columns_whose_sums_begin_with_minus_zero_keep_their_zeros() -> None:

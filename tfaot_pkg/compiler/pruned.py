@@ -21,7 +21,7 @@ _MOST_KEPT = 0.3
 _LEAST_WEIGHTS = 2**14
 """With fewer, all weights stay in the first cache."""
 _LARGE_WEIGHTS = 2**19
-"""With more, reading them takes most of the time of few rows."""
+"""With more, they come from beyond the second cache, which takes most of the time of few rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +36,16 @@ class Lists:
     """The number of rows from which on they are used."""
 
 
-def lists(weights: NDArray[np.float32], bias: NDArray[np.float32] | None) -> Lists | None:
-    """The lists of weights of shape (inputs, outputs); None if it is no slower to multiply the zeros as well."""
+def lists(weights: NDArray[np.float32], bias: NDArray[np.float32] | None, among: int = 0) -> Lists | None:
+    """The lists of weights of shape (inputs, outputs); None if it is no slower to multiply the zeros as well.
+
+    `among` is how many weights a program reads between two uses of these.
+    """
     if weights.size < _LEAST_WEIGHTS or len(weights) > _MOST_INPUTS:
         return None
     held = kept(weights, bias)
     share = np.count_nonzero(held) / weights.size
-    return listed(weights, held, _fewest(share, weights.size)) if share <= _MOST_KEPT else None
+    return listed(weights, held, _fewest(share, max(among, weights.size))) if share <= _MOST_KEPT else None
 
 
 def kept(weights: NDArray[np.float32], bias: NDArray[np.float32] | None) -> NDArray[np.bool_]:

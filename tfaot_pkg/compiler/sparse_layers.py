@@ -11,7 +11,7 @@ from tfaot_pkg.compiler.elements import Place
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import literal
 from tfaot_pkg.compiler.loops import Piece, Struct, Written
-from tfaot_pkg.compiler.program import Operation, Shape, Size
+from tfaot_pkg.compiler.program import Operation, Program, Shape, Size
 from tfaot_pkg.compiler.sharing import by_team, is_divided
 from tfaot_pkg.ground.arrays import Array
 
@@ -26,7 +26,13 @@ def lists_of(emitter: Emitter, operation: Operation, weights: NDArray[np.float32
         return None
     given = [emitter.known[value] for value in operation.operands[2:]]
     bias = literal(given[0]) if given and given[0].opcode == "constant" else None
-    return pruned.lists(weights, bias)
+    return pruned.lists(weights, bias, _weights(emitter.program))
+
+
+def _weights(program: Program) -> int:
+    """Those of all layers."""
+    constants = (each for each in program.entry.everything() if each.opcode == "constant")
+    return sum(each.shape.elements.constant for each in constants)
 
 
 def sparse_dense(
