@@ -102,6 +102,8 @@ class _Build:
         architecture = TARGETS[self.spec.compilation.targets[0]].architecture
         templates = resources.templates()
         includes: list[str | Path] = ["-I", templates / "tools", "-I", templates / "native", "-I", resources.headers()]
+        # Programs of packages make no system calls, as publishers and readers check: they do not ask for AMX.
+        flags = ["-DTFAOT_NO_AMX", *flags]
         # For the lowest level: like any other program, it selects the library's code by the CPU.
         options = [*self.compiler.library_flags, *lowest(architecture).flags, *WARNINGS, *flags, *includes]
         self.compiler.compile(source, output, flags=options, folder=work)
