@@ -164,7 +164,8 @@ using Run = tfaot_status (*)(tfaot_instance*, int64_t, const void* const*, void*
 // As of libraries before there was one object for all threads: the table ends before its functions.
 constexpr tfaot::Table table_of(const tfaot_info* info, Run run) {
   return {TFAOT_ABI_VERSION, offsetof(tfaot::Table, select), info, create, destroy, run, message, target, memory,
-          nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+          nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+          nullptr, nullptr, nullptr, nullptr};
 }
 
 constexpr tfaot::Table kTypesTable = table_of(&kTypes, run_types);
