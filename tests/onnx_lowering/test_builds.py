@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,6 +91,12 @@ def test_a_package_of_bfloat16_states_its_price(tool: Tool, networks: Path, tmp_
     shown = json.loads(tool("show", "image_classes", "--registry", "models", "--json"))
     (price,) = shown["accuracy"]
     assert shown["precision"] == "bfloat16" and 1e-4 < price["mean"] < price["largest"] < 0.1
+    figure = r"\d+\.\d\d"
+    for gain in shown["gains"]:
+        assert re.fullmatch(
+            rf"{figure}(, {figure})* times as fast as in float32 at batch sizes? [\d, ]+ \(x86-64-v\d\)", gain
+        )
+    assert f"gains:       {shown['gains'][0]}" in said
     tool("install", "image_classes", "--registry", "models", "--prefix", "prefix")
     assert "bfloat16_dense" in tool("inspect", spec, "--what", "program")
     model = load(tmp_path / "prefix")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tfaot_pkg.errors import SpecError, ValidationError
+from tfaot_pkg.ground import reduced
 from tfaot_pkg.ground.documents import plain
 from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.spec import parse_spec
@@ -131,3 +132,22 @@ def test_only_printable_names_and_quantiles_are_shown() -> None:
         document = {**plain(found), **wrong}
         (read,) = accuracy_in({"accuracy": [document]})
         assert not read.is_printable
+
+
+def test_gains_are_told_by_target_and_nothing_else_that_a_publisher_wrote() -> None:
+    good = [
+        {"target": "x86-64-v3", "batch_size": 1, "times": 0.5},
+        {"target": "x86-64-v4", "batch_size": 16, "times": 3.14159},
+        {"target": "x86-64-v4", "batch_size": 64, "times": 7},
+    ]
+    bad = [
+        {"target": "<script>", "batch_size": 1, "times": 2.0}, {"target": "x86-64-v3", "batch_size": True, "times": 2.0},
+        {"target": "x86-64-v3", "batch_size": 2, "times": math.nan}, {"target": "x86-64-v3", "batch_size": 2},
+        {"target": ["x86-64-v3"], "batch_size": 2, "times": 2.0}, {"target": "x86-64-v3", "batch_size": 2, "times": -1.0}, 7,
+    ]  # fmt: skip
+    assert reduced.gains_told_by({"gains": [*bad, *good]}) == (
+        "0.50 times as fast as in float32 at batch size 1 (x86-64-v3)",
+        "3.14, 7.00 times as fast as in float32 at batch sizes 16, 64 (x86-64-v4)",
+    )
+    for nothing in ({}, {"gains": "7"}, {"gains": {}}, {"gains": []}):
+        assert reduced.gains_told_by(nothing) == ()

@@ -85,6 +85,7 @@ def page_context(
         "sbom": _sbom(read(shown, SBOM)),
         "drawing": _drawing(shown, read(shown, GRAPH)),
         "latency": latency,
+        "gains": reduced.gains_told_by(read(shown, LATENCY) or {}),
         # Lines of two machines in one plot would be read as a difference of the engines.
         "plot": latency_plot(latency.rows, engines.line if engines.processor == latency.processor else ()),
         "engines": engines,

@@ -16,6 +16,7 @@ from tfaot_pkg.cli.command import Result, Session, SpecArgument, command
 from tfaot_pkg.cli.packages import installed_text, verified_rows
 from tfaot_pkg.cli.remotes import Uploader
 from tfaot_pkg.errors import SpecError
+from tfaot_pkg.ground import reduced
 from tfaot_pkg.ground.documents import fields_of
 from tfaot_pkg.ground.wording import contains_text
 
@@ -288,6 +289,7 @@ def _built_document(made: Build, done: Installed, tool: DevTool | None) -> dict[
         "confinement": made.confinement.value,
         "validation": made.report,
         "engine": made.engine,
+        **({"gains": made.gains} if made.gains else {}),
         "kernels": None,  # see docs/decisions/040
         **({"scram": tool.as_dict()} if tool is not None else {}),
     }
@@ -376,6 +378,8 @@ def built_text(made: Build) -> str:
     if made.confinement is Level.NONE:
         lines.append("not confined: the model and its library ran without a sandbox")
     lines += findings(report)
+    gains = reduced.gain_texts((each.target, each.batch_size, each.times) for each in made.gains)
+    lines += [f"gain here: {each}" for each in gains]
     lines.append(str(made.engine))
     if report.hashes is not None:
         lines.append(str(report.hashes))

@@ -88,6 +88,7 @@ def show(
 
     Examples: tfaot-pkg show digits@1.0.0; tfaot-pkg show digits@1.0.0 --sbom
     """
+    from tfaot_pkg.registry.files.layout import LATENCY
     from tfaot_pkg.registry.reader import INFO, VALIDATION
 
     opened = session.open_registry()
@@ -100,6 +101,7 @@ def show(
     report, bits = _document(opened, entry, VALIDATION), reproducible.told_by(_document(opened, entry, INFO))
     validated, hashes, contains = _validated(report, entry), _hashes(report), _contains(report)
     precision, accuracy = reduced.told_by(report), _accuracy(report)
+    gains = reduced.gains_told_by(_document(opened, entry, LATENCY)) if precision else ()
     document = {
         **entry.as_dict(),
         "validated": validated,
@@ -108,12 +110,14 @@ def show(
         "bits": bits,
         **({"precision": report["precision"]} if precision else {}),
         **({"accuracy": accuracy} if accuracy else {}),
+        **({"gains": gains} if gains else {}),
         "versions": [other.version for other in others],
         "deprecated": deprecation,
     }
     more = {
         "answers": str(hashes or ""), "bits": bits, "precision": precision,
-        "errors": "\n".join(f"{each.output}: {each}" for each in accuracy), "contains": contains,
+        "errors": "\n".join(f"{each.output}: {each}" for each in accuracy), "gains": "\n".join(gains),
+        "contains": contains,
     }  # fmt: skip
     return Result(document=document, text=_show_text(entry, others, deprecation, validated, more))
 

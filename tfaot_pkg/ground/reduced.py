@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from math import isfinite
 from typing import Any
+
+from tfaot_pkg.ground.targets import TARGETS
 
 _MEANINGS = {"bfloat16": "layers multiply numbers of 8 significant bits, and add in float32"}
 
@@ -15,3 +18,37 @@ def told_by(report: Mapping[str, Any]) -> str:
     """
     precision = report.get("precision")
     return f"{precision}: {_MEANINGS[precision]}" if isinstance(precision, str) and precision in _MEANINGS else ""
+
+
+_MOST = 200
+
+
+def gain_texts(gains: Iterable[tuple[str, int, float]]) -> tuple[str, ...]:
+    """A line for each target of (target, batch size, time in float32 over the package's), on the building machine."""
+    by_target: dict[str, dict[int, float]] = {}
+    for target, batch_size, times in gains:
+        by_target.setdefault(target, {})[batch_size] = times
+    return tuple(
+        f"{', '.join(f'{each:.2f}' for each in found.values())} times as fast as in float32 at "
+        f"batch size{'s' if len(found) > 1 else ''} {', '.join(map(str, found))} ({target})"
+        for target, found in by_target.items()
+    )
+
+
+def gains_told_by(latency: Mapping[str, Any]) -> tuple[str, ...]:
+    """The gains in a package's document of latencies (verify/latency.py). A publisher wrote it: what is no gain is
+    left out.
+    """
+    rows = latency.get("gains")
+    return gain_texts(
+        (row["target"], row["batch_size"], row["times"])
+        for row in (rows[:_MOST] if isinstance(rows, list) else ())
+        if isinstance(row, dict)
+        and isinstance(row.get("target"), str)
+        and row["target"] in TARGETS
+        and type(row.get("batch_size")) is int
+        and 1 <= row["batch_size"] < 1e15
+        and type(row.get("times")) in (int, float)
+        and isfinite(row["times"])
+        and 0 < row["times"] < 1e6
+    )

@@ -37,7 +37,7 @@ from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.native.build import build_native, native_key
 from tfaot_pkg.native.common import check_headers
 from tfaot_pkg.native.compiled.flags import require_flags
-from tfaot_pkg.native.compiled.model import compile_model, compiled_key
+from tfaot_pkg.native.compiled.model import CompiledModel, compile_model, compiled_key
 from tfaot_pkg.native.compiled.program import Engine, ProgramCode, make_program, program_code, require_sources
 from tfaot_pkg.native.cxx.compiler import ArchiveMember, Compiler, find_compiler
 from tfaot_pkg.native.library import NativeLibrary, library_uid
@@ -53,9 +53,12 @@ from tfaot_pkg.provenance.statement import statement
 from tfaot_pkg.spec.source.sniffing import require_whole
 from tfaot_pkg.spec.source.tree import SourceTree, fetch, source_tree
 from tfaot_pkg.spec.tuning import outdated_note
-from tfaot_pkg.spec.types import FolderSource, ModelSpec
+from tfaot_pkg.spec.types import FULL, FolderSource, ModelSpec
+from tfaot_pkg.verify import latency
 from tfaot_pkg.verify.accuracy import require_bars
+from tfaot_pkg.verify.latency import Gain
 from tfaot_pkg.verify.report import ValidationReport
+from tfaot_pkg.verify.runs import runnable_targets
 from tfaot_pkg.verify.validate import inputs_document, stored_answers, validate, validation_key
 
 
@@ -109,7 +112,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
-    """A verified package."""
+    """A verified package; one of reduced precision with its gains on this machine."""
 
     plan: Plan
     frozen: FrozenModel
@@ -117,6 +120,7 @@ class Build:
     library: NativeLibrary
     report: ValidationReport
     tree: PackageTree
+    gains: tuple[Gain, ...] = ()
 
     @property
     def confinement(self) -> Level:
@@ -188,22 +192,14 @@ class Pipeline:
             saved = SavedModel(spec.model, plan.source, pool, spec.compilation.variables)
             frozen = freeze(spec, saved, key=keys.frozen, pool=pool, cache=self.cache, progress=self.progress)
             require_bars(spec, frozen.signature)
-            compiled = compile_model(
-                spec, frozen,
-                key=keys.compiled, pool=pool, compiler=plan.compiler, cache=self.cache, progress=self.progress,
-            )  # fmt: skip
-            require_sources(spec, compiled.engine)  # even if the code is in the cache
-            library = build_native(
-                spec, frozen, compiled,
-                key=keys.native, environment=environment, compiler=plan.compiler,
-                cache=self.cache, progress=self.progress,
-            )  # fmt: skip
+            compiled, library = self._library(spec, plan, frozen, environment, pool)
             report = validate(
                 spec, saved, frozen, library,
                 engine=compiled.engine, operations=compiled.program.operations if compiled.program else (),
                 key=keys.validation, inputs=plan.inputs, compiler=plan.compiler,
                 pool=pool, cache=self.cache, progress=self.progress,
             )  # fmt: skip
+            gains = self._gains(plan, frozen, library, environment, pool) if compiled.engine.reduced else ()
         programs = build_tools(
             spec, library, key=keys.tools, compiler=plan.compiler, cache=self.cache, progress=self.progress
         )
@@ -214,7 +210,42 @@ class Pipeline:
             )
             told = _documented(contents, plan, frozen, compiled.engine, library, report, programs.archives, answers)
             tree = make_package(told, self.cache, partial(check_headers, spec, plan.compiler))
-        return Build(plan=plan, frozen=frozen, engine=compiled.engine, library=library, report=report, tree=tree)
+        return Build(
+            plan=plan, frozen=frozen, engine=compiled.engine, library=library, report=report, tree=tree, gains=gains
+        )
+
+    def _library(
+        self, spec: ModelSpec, plan: Plan, frozen: FrozenModel, environment: ToolchainEnvironment, pool: WorkerPool
+    ) -> tuple[CompiledModel, NativeLibrary]:
+        """The code and library of `spec`, a variant of the plan's with the same frozen model."""
+        keys = plan.keys_for(spec)
+        compiled = compile_model(
+            spec, frozen,
+            key=keys.compiled, pool=pool, compiler=plan.compiler, cache=self.cache, progress=self.progress,
+        )  # fmt: skip
+        require_sources(spec, compiled.engine)  # even if the code is in the cache
+        library = build_native(
+            spec, frozen, compiled,
+            key=keys.native, environment=environment, compiler=plan.compiler,
+            cache=self.cache, progress=self.progress,
+        )  # fmt: skip
+        return compiled, library
+
+    def _gains(
+        self,
+        plan: Plan,
+        frozen: FrozenModel,
+        library: NativeLibrary,
+        environment: ToolchainEnvironment,
+        pool: WorkerPool,
+    ) -> tuple[Gain, ...]:
+        """What the reduced precision of the plan's spec gains: its library beside that of float32, made for this."""
+        if not (targets := runnable_targets(plan.spec)):
+            return ()
+        full = replace(plan.spec, compilation=replace(plan.spec.compilation, precision=FULL))
+        _, other = self._library(full, plan, frozen, environment, pool)
+        with self.progress.step("measure the gain"):
+            return latency.gains(library.shared, other.shared, plan.compiler, targets)
 
     def validate(self, plan: Plan, library: NativeLibrary, pool: WorkerPool) -> Validated:
         """Validate the library of `plan`, which another machine may have built.

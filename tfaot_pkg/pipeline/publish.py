@@ -193,7 +193,12 @@ def release_of(build: Build, more: Mapping[str, bytes] | None = None) -> Release
         require_sound(build.tree.root, tree, identity)
         archive.seek(0)
         content = archive.read()
-    blobs = {PREFIX: content, **_documents(build), **latency_here(build.plan, build.library), **(more or {})}
+    blobs = {
+        PREFIX: content,
+        **_documents(build),
+        **latency_here(build.plan, build.library, build.gains),
+        **(more or {}),
+    }
     references = {role: BlobRef.of(blob) for role, blob in blobs.items()}
     glibc = glibc_floor_of(build.tree.loaded)
     entry = entry_of(build.plan, build.frozen, build.engine, glibc=glibc, tree=tree.digest, blobs=references)
@@ -254,14 +259,14 @@ def _documents(build: Build) -> dict[str, bytes]:
     return {role: (folder / name).read_bytes() for role, name in FILES.items() if (folder / name).exists()}
 
 
-def latency_here(plan: Plan, library: NativeLibrary) -> dict[str, bytes]:
-    """The blob with latencies of the library of `plan` on this machine; none if it can run none of its targets."""
+def latency_here(plan: Plan, library: NativeLibrary, gains: tuple[latency.Gain, ...] = ()) -> dict[str, bytes]:
+    """The blob with latencies of the library of `plan` on this machine, and `gains`; none if it can run no target."""
     targets = runnable_targets(plan.spec)
     if not targets:
         return {}
     load = os.getloadavg()[0]
     measured = latency.measure(library.shared, plan.compiler, targets)
-    return {LATENCY: json.dumps(latency.document(measured, load=load)).encode()}
+    return {LATENCY: json.dumps(latency.document(measured, load=load, gains=gains)).encode()}
 
 
 def entry_of(

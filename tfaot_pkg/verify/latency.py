@@ -11,13 +11,13 @@ import platform
 import resource
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
 from tfaot_pkg.errors import ValidationError
 from tfaot_pkg.ground import resources
-from tfaot_pkg.ground.documents import utc_now
+from tfaot_pkg.ground.documents import plain, utc_now
 from tfaot_pkg.ground.process import CommandFailed
 from tfaot_pkg.ground.sandbox import Limits, Sandbox
 from tfaot_pkg.ground.temporary import temporary_folder
@@ -48,6 +48,18 @@ class Latency:
     batch_size: int
     nanoseconds: float
     spread: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gain:
+    """How many times as fast as in float32 a reduced package is: the median of the ratios of rounds.
+
+    The two libraries alternate within a round.
+    """
+
+    target: str
+    batch_size: int
+    times: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +197,25 @@ def measure(library: Path, compiler: Compiler, targets: Sequence[str]) -> tuple[
     return measured
 
 
+def gains(less: Path, full: Path, compiler: Compiler, targets: Sequence[str]) -> tuple[Gain, ...]:
+    """The gains of the shared library `less` over `full`, the one in float32, for targets that this machine must run.
+
+    Raises CompilerError, ValidationError if one does not run.
+    """
+    with timer(compiler) as clock:
+        times = clock.times({less: targets, full: targets})
+        clock.require_true(less, [latency_of(unit, each) for unit, each in times.items() if unit.library == less])
+    return tuple(
+        Gain(
+            target=unit.target,
+            batch_size=unit.batch_size,
+            times=round(median(a / b for a, b in zip(times[replace(unit, library=full)], each, strict=True)), 3),
+        )
+        for unit, each in times.items()
+        if unit.library == less
+    )
+
+
 def latency_of(unit: TimedUnit, times: Sequence[float]) -> Latency:
     """The figures of one run from the times of its rounds."""
     middle = median(times)
@@ -198,8 +229,11 @@ def latency_of(unit: TimedUnit, times: Sequence[float]) -> Latency:
     )
 
 
-def document(measurements: tuple[Latency, ...], *, load: float) -> dict[str, object]:
-    """The measurements as JSON values, with the machine; `load` is its load when they began."""
+def document(measurements: tuple[Latency, ...], *, load: float, gains: tuple[Gain, ...] = ()) -> dict[str, object]:
+    """The measurements as JSON values, with the machine; `load` is its load when they began.
+
+    `gains` are those of a reduced package, which this machine measured when it built it.
+    """
     return {
         "format": _FORMAT,
         "processor": processor(),
@@ -210,6 +244,7 @@ def document(measurements: tuple[Latency, ...], *, load: float) -> dict[str, obj
             {"target": m.target, "batch_size": m.batch_size, "nanoseconds": m.nanoseconds, "spread": round(m.spread, 4)}
             for m in measurements
         ],
+        **({"gains": [plain(gain) for gain in gains]} if gains else {}),
     }
 
 
