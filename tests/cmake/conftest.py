@@ -41,11 +41,12 @@ def add_model(registry: FolderRegistry, folder: Path, name: str, version: str, s
         key=key_of("test", 1, {"name": name, "version": version}),
         tree=tree.digest,
         toolchain="tensorflow 2.17.1",
-        targets=("x86-64-v2", "x86-64-v3"),
-        batch_sizes=(1,),
+        targets=spec.compilation.targets,
+        batch_sizes=spec.compilation.batch_sizes,
+        rows_independent=True,
         signature=contents.signature,
-        license="MIT",
-        description="",
+        license=spec.model.license,
+        description=spec.model.description,
         blobs={"prefix": BlobRef.of(archive)},
     )
     return registry.publish(entry, {"prefix": archive}).entry

@@ -149,5 +149,6 @@ def test_gains_are_told_by_target_and_nothing_else_that_a_publisher_wrote() -> N
         "0.50 times as fast as in float32 at batch size 1 (x86-64-v3)",
         "3.14, 7.00 times as fast as in float32 at batch sizes 16, 64 (x86-64-v4)",
     )
-    for nothing in ({}, {"gains": "7"}, {"gains": {}}, {"gains": []}):
+    documents: tuple[dict[str, object], ...] = ({}, {"gains": "7"}, {"gains": {}}, {"gains": []})
+    for nothing in documents:
         assert reduced.gains_told_by(nothing) == ()
