@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -209,14 +210,16 @@ def test_two_projects_are_configured_at_the_same_time(
     add_model(registry, tmp_path, "steep", "1.0.0", 3)
     both = [project("one"), project("two")]
     options = [f"-DTFAOT_PREFIX={tmp_path}/prefix"] if shared else []
-    running = []
-    for one in both:
-        one.write(f'{require(registry)}\ntfaot_require(tfaot-model-steep REGISTRY "{registry.root}")')
-        running.append(subprocess.Popen(one.argv(*options), env=dict(one.env), stdout=subprocess.PIPE, text=True))
-    for process in running:
-        out, _ = process.communicate(timeout=100)
-        assert process.returncode == 0, out
-        assert "found 1.2.0" in out
+    with ExitStack() as stack:  # no process outlives a test that fails
+        running = []
+        for one in both:
+            one.write(f'{require(registry)}\ntfaot_require(tfaot-model-steep REGISTRY "{registry.root}")')
+            started = subprocess.Popen(one.argv(*options), env=dict(one.env), stdout=subprocess.PIPE, text=True)
+            running.append(stack.enter_context(started))
+        for process in running:
+            out, _ = process.communicate(timeout=100)
+            assert process.returncode == 0, out
+            assert "found 1.2.0" in out
     for prefix in {tmp_path / "prefix"} if shared else {one.build / "tfaot-packages" for one in both}:
         assert "ok" in tfaot(tmp_path, "verify-install", prefix)
 
