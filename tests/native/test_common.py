@@ -32,4 +32,4 @@ def test_what_libraries_have_in_common_is_compiled_once(tmp_path: Path, monkeypa
     assert [made(name) for name in SOURCES] == objects and compiled == [*SOURCES]
     assert all(map(defined_symbols, objects))
     assert made("cpu.cc", "thunks") != objects[0] and compiled == [*SOURCES, "cpu.cc"]
-    assert len([path for path in (tmp_path / "builds" / STAGE).glob("*/*") if path.is_dir()]) == 5
+    assert len([path for path in (tmp_path / "builds" / STAGE).glob("*/*") if path.is_dir()]) == len(SOURCES) + 1
