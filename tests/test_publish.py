@@ -52,7 +52,7 @@ def test_only_a_package_with_the_build_files_of_the_tool_is_published(tmp_path: 
         SimpleNamespace(rows=INDEPENDENT, signature=SIGNATURE),
         SimpleNamespace(is_program=True),
     )
-    build.library = None
+    build.library, build.gains = None, ()
     with nullcontext() if text.startswith("#") else reported(TrustError):
         assert release_of(build).entry.name == NAME
 

@@ -15,8 +15,6 @@ from tfaot_pkg.errors import TrustError
 from tfaot_pkg.ground.documents import fields_of, plain, read_json
 from tfaot_pkg.package.listing import Tree
 from tfaot_pkg.package.name import model_of, spellings
-from tfaot_pkg.package.rerender import Again
-from tfaot_pkg.package.tree import document_bytes
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.reader import FILES, INFO, SBOM
 
@@ -39,6 +37,10 @@ def require_told(root: Path, tree: Tree, entry: RegistryEntry) -> None:
     A package without a spec that this version reads has nothing for users that is rendered from one, or it is custom
     (package/custom_files.py): what it says of itself cannot be compared then.
     """
+    if not any(f"share/{stem}/spec.yaml" in tree.files for stem in spellings(entry.name)):
+        return
+    from tfaot_pkg.package.rerender import Again  # Jinja and PyYAML take time to import
+
     made = Again(root, tree, entry.name, entry.signature).info()
     if made is None:
         return
@@ -67,6 +69,8 @@ def _faults(root: Path, tree: Tree, entry: RegistryEntry, made: Mapping[str, Any
 
 def _document(file: Path, name: str) -> Mapping[str, Any]:
     """Raises ValueError for one that is not written as builds write it: nothing may stand between its values."""
+    from tfaot_pkg.package.tree import document_bytes
+
     if file.stat().st_size > _MOST_BYTES:
         raise ValueError(f"{name} is too long")
     data = file.read_bytes()
