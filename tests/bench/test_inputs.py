@@ -12,7 +12,7 @@ import pytest
 from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.measure.bench.measure import difference, write_inputs
 from tfaot_pkg.measure.bench.results import Difference
-from tfaot_pkg.spec.types import Validation
+from tfaot_pkg.spec.types import Bars, Validation
 
 SIGNATURE = Signature(
     inputs=(
@@ -79,3 +79,18 @@ def test_too_few_values_are_an_error(tmp_path: Path, length: int) -> None:
 def test_values_beyond_the_tolerance_are_counted_and_integers_have_none(tmp_path: Path) -> None:
     assert _difference(tmp_path, [1, 2.1, 3.5, 40], 5, [1, 2, 3, 4]).failures == 2  # 3.5 and 40: more than 0.1 + 10 %
     assert _difference(tmp_path, [1, 2, 3, math.nan], 6, [1, 2, 3, 4]).failures == 2
+
+
+def test_bars_stand_for_the_tolerance_of_reduced_precision(tmp_path: Path) -> None:
+    file = tmp_path / "answers.bin"
+    file.write_bytes(np.array([1, 2.5, 3, 4], np.float32).tobytes() + np.array(5, np.int32).tobytes())
+    theirs = {"2/y": np.array([[1, 2], [3, 4]], np.float32), "2/count": np.array(5, np.int32)}
+
+    def failures(bars: Bars) -> int:
+        validation = Validation(rtol=0, atol=0, accuracy={"all": bars})
+        return difference(file, 2, SIGNATURE.outputs, theirs, validation, has_bars=True).failures
+
+    assert failures(Bars(largest=0.5, mean=0.125)) == 0
+    assert failures(Bars(largest=0.4)) == 1 and failures(Bars(largest=0.4, mean=0.1)) == 2
+    theirs["2/y"][0, 0] = np.nan
+    assert failures(Bars(largest=0.5)) == 1

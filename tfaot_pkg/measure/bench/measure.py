@@ -21,6 +21,7 @@ from tfaot_pkg.measure.bench.results import Difference, Precision
 from tfaot_pkg.measure.bench.serving import Program, Serving
 from tfaot_pkg.measure.bench_program.messages import Input, Memory, Output
 from tfaot_pkg.spec.types import Validation
+from tfaot_pkg.verify.accuracy import bars_of, measured, missed, unlike_finite
 from tfaot_pkg.verify.evidence import rtol_of
 from tfaot_pkg.verify.report import compare
 from tfaot_pkg.worker_program.messages.elements import held_type, numbers
@@ -71,12 +72,14 @@ def difference(
     outputs: Sequence[Tensor],
     theirs: Mapping[str, Array],
     tolerance: Validation,
+    *,
+    has_bars: bool = False,
 ) -> Difference:
     """The difference of an engine's `outputs`, in the file `answers`, from the source framework's.
 
     The largest difference, absolute and relative to the largest value of each output, infinite if only one side is a
-    number; and the number of values beyond `tolerance`. If one side has two columns and the other one, the second is
-    compared.
+    number; and the number of values beyond `tolerance`, or with `has_bars` of its bars that are missed. If one side has
+    two columns and the other one, the second is compared.
     """
     content, offset, found, failures = answers.read_bytes(), 0, [], 0
     for tensor in outputs:
@@ -87,6 +90,11 @@ def difference(
         expected = _first(tensor, theirs[f"{batch_size}/{tensor.name}"], batch_size)
         ours, expected = _same_columns(ours, expected)
         found.append(_difference(ours, expected))
+        if has_bars:
+            bars = bars_of(tolerance.accuracy, tensor.name)
+            errors = measured(ours, expected, bars, target="", output=tensor.name)
+            failures += len([*missed(bars, errors)]) + int(unlike_finite(ours, expected).sum())
+            continue
         failures += compare(
             ours, expected, target="", batch_size=batch_size, output=tensor.name,
             rtol=rtol_of(tensor.dtype, tolerance.rtol), atol=tolerance.atol,

@@ -43,7 +43,7 @@ from tfaot_pkg.measure.bench_program.messages import Saved
 from tfaot_pkg.pipeline.pipeline import Pipeline, Plan
 from tfaot_pkg.pipeline.rebuild import CannotRebuild, Means, fetch_published, recorded_of, spec_of
 from tfaot_pkg.registry.reader import RegistryReader, resolve
-from tfaot_pkg.spec.types import ModelInfo, ModelSpec
+from tfaot_pkg.spec.types import Compute, ModelInfo, ModelSpec
 from tfaot_pkg.verify.inputs import validation_inputs
 from tfaot_pkg.verify.latency import processor
 from tfaot_pkg.verify.limits import drawing_of
@@ -137,7 +137,7 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
         schedule = Schedule(batch_sizes=sizes, rounds=request.rounds, core=_core(request))
         answers = folder / "answers"
         answers.mkdir()
-        shares = shares_of(frozen)
+        shares = shares_of(frozen, spec.compilation.precision.compute)
         taken, rates = _measured(contenders, field, frozen, tuple(shares), schedule, answers)
         return _bench(plan, frozen, shares, contenders, taken, rates, schedule, theirs, answers)
 
@@ -272,7 +272,14 @@ def _bench(
             return replace(contender.row, reason=found.failure)
         outputs = signature.outputs if contender.given is None else (contender.given,)
         differences = {
-            size: difference(folder / f"{name}-{size}.bin", size, outputs, theirs, plan.spec.validation)
+            size: difference(
+                folder / f"{name}-{size}.bin",
+                size,
+                outputs,
+                theirs,
+                plan.spec.validation,
+                has_bars=plan.spec.compilation.precision.is_reduced,
+            )
             for size in schedule.batch_sizes
         }
         # Engines with a C API are called through it, so their overhead is a part of what users pay.
@@ -324,17 +331,20 @@ _PRECISIONS: Mapping[str, Precision] = {
 """By element types of programs; quantized products are of int32 until a pass raises them."""
 
 
-def shares_of(frozen: FrozenModel) -> dict[Precision, float]:
-    """The share of each precision of a model's products; float32 for all if it is not known."""
+def shares_of(frozen: FrozenModel, asked: Compute) -> dict[Precision, float]:
+    """The share of each precision of a model's products; float32 for all if it is not known.
+
+    Those of float32 count as `asked`, although some layers may stay in float32.
+    """
     try:
         found = work(_program(frozen), 2).by_type
     except (Unsupported, Unlike):
         found = {}
     total, shares = sum(found.values()), dict[Precision, float]()
     for dtype, operations in found.items():
-        precision = _PRECISIONS.get(dtype, "float32")
+        precision = _PRECISIONS.get(dtype, asked)
         shares[precision] = shares.get(precision, 0.0) + operations / (total or 1.0)
-    return shares if total else {"float32": 1.0}
+    return shares if total else {asked: 1.0}
 
 
 def work_of(frozen: FrozenModel) -> Work:
