@@ -54,6 +54,8 @@ class Clock:
         self.ended = time.monotonic()
         self.slept += attempt.seconds
 
+    def excluded(self, worker: str, why: str) -> None: ...
+
     def gate(self, verdict: Verdict) -> None:
         self.processor = time.process_time() - self.processor
 

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import date
 from itertools import count
@@ -64,9 +64,9 @@ def main(given: dict[str, Any]) -> int:
         class Limited(DaskExecutor):
             """Some models have limits of their own, so that the test need not wait as long as a slow build may take."""
 
-            def submit(self, request: Request) -> None:
+            def submit(self, request: Request, avoid: Collection[str] = ()) -> None:
                 changes = given["policies"].get(request.decision.task.model, {})
-                super().submit(replace(request, policy=replace(request.policy, **changes)))
+                super().submit(replace(request, policy=replace(request.policy, **changes)), avoid)
 
         return Limited(slots=given["slots"], memory=2**30, scratch=root / "dask")
 

@@ -46,6 +46,7 @@ class Seen:
     built_: list[Attempt] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
     stored_: list[int] = field(default_factory=list)
+    excluded_: dict[str, str] = field(default_factory=dict)
     running: Callable[[], Sequence[str]] = tuple
 
     def begin(self, night: str, decisions: Sequence[Decision], known: Sequence[Outcome], *, again: bool) -> None:
@@ -59,6 +60,9 @@ class Seen:
 
     def built(self, decision: Decision, attempt: Attempt) -> None:
         self.built_.append(attempt)
+
+    def excluded(self, worker: str, why: str) -> None:
+        self.excluded_[worker] = why
 
     def gate(self, verdict: Verdict) -> None: ...
 
@@ -100,6 +104,7 @@ def coordinator(
     executor: Callable[[int], Executor] | None = None,
     publisher: PublisherPort | None = None,
     today: date = date(2026, 11, 21),
+    pause: float = 0.01,
 ) -> Coordinator:
     """A coordinator with its state in `root / "state"` that publishes into `root / "registry"`."""
     return Coordinator(
@@ -116,7 +121,7 @@ def coordinator(
         watch=watch or Seen(),
         cache=folders.cache,
         program=program,
-        pause=0.01,
+        pause=pause,
         today=lambda: today,
     )
 

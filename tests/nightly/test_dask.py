@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -76,14 +77,19 @@ def test_a_lost_worker_costs_only_what_was_in_flight(tmp_path: Path) -> None:
 
 
 @contextmanager
-def cluster(folder: Path) -> Iterator[tuple[Path, int]]:
-    """A scheduler and two workers of their own, as someone else runs them; the scheduler's file and process."""
+def cluster(folder: Path, *, broken: int = 0) -> Iterator[tuple[Path, int]]:
+    """A scheduler and two workers of their own, as someone else runs them; the scheduler's file and process.
+
+    `broken` more workers fail each build at once.
+    """
     file = folder / "scheduler.json"
     dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
     worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", str(file), "--nthreads", "1"]
     commands = [[*dask, "--dashboard-address", "127.0.0.1:0", "--scheduler-file", str(file)], worker, worker]
     with (folder / "dask.log").open("wb") as log:
         processes = [subprocess.Popen(command, cwd=folder, stdout=log, stderr=log) for command in commands]
+        worse = {**os.environ, "LANG": "broken"}
+        processes += [subprocess.Popen(worker, cwd=folder, stdout=log, stderr=log, env=worse) for _ in range(broken)]
     try:
         # Limits of time in tests are for a lost scheduler, and not for Python's start on a busy machine.
         while not file.exists() and processes[0].poll() is None:
@@ -104,6 +110,23 @@ def test_a_cluster_that_runs_already_is_used_by_its_scheduler_file(tmp_path: Pat
             executor=lambda _: DaskExecutor(scheduler_file=file, scratch=tmp_path / "dask"),
         ).run(lambda: decisions)  # fmt: skip
     assert night.counts == {"published": 4}
+
+
+def test_broken_workers_cost_no_model_its_package_and_are_named(tmp_path: Path) -> None:
+    """A worker that fails at once is free at once: it would get most builds of the night, and all their retries."""
+    decisions = [stub_decision(f"model{number}") for number in range(20)]
+    watch = Seen()
+    with cluster(tmp_path, broken=1) as (file, _):
+        executor = DaskExecutor(scheduler_file=file, scratch=tmp_path / "dask")
+        while len(executor.workers()) < 3:  # else the sound ones may have built all before it comes
+            executor.look()
+        night = coordinator(
+            tmp_path, home_of(tmp_path), watch=watch, program=stub(0.3), executor=lambda _: executor, pause=0.5
+        ).run(lambda: decisions)
+    assert night.counts == {"published": 20}
+    (worker,) = watch.excluded_
+    assert {one.worker for one in watch.built_} == set(executor.workers()) - {worker}
+    assert json.loads((night.night.folder / "night.json").read_text())["excluded"] == watch.excluded_
 
 
 def test_a_lost_scheduler_ends_the_night_and_costs_only_what_was_in_flight(tmp_path: Path) -> None:

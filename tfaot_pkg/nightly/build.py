@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfaot_pkg._version import __version__
 from tfaot_pkg.errors import RebuildError, StorageError
-from tfaot_pkg.ground.code import code_digest
 from tfaot_pkg.ground.progress import PlainProgress
 from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.ground.storage import storage_errors
 from tfaot_pkg.nightly.models import spec_for
-from tfaot_pkg.nightly.outcome import Attempt, Request
+from tfaot_pkg.nightly.outcome import Attempt, Request, builder
 from tfaot_pkg.nightly.reasons import changes
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.types import Decision, Figures
@@ -79,11 +75,6 @@ def build(request: Request, scratch: Path) -> None:
         builder=builder(),
     )
     Results(root=request.state).put(decision.key, attempt, release)
-
-
-def builder() -> str:
-    """Who builds here, for the record. Nothing trusts it: the publisher checks the result again."""
-    return f"user {os.getuid()} on {platform.node()}, tfaot-pkg {__version__} (code {code_digest(__name__)[:12]})"
 
 
 def _changed(decision: Decision, plan: Plan) -> StorageError:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import os
 import queue
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ import distributed
 
 from tfaot_pkg.errors import NetworkError
 from tfaot_pkg.nightly.executors import Done, lost, next_of
-from tfaot_pkg.nightly.outcome import Request
+from tfaot_pkg.nightly.outcome import Attempt, Request
 from tfaot_pkg.nightly.supervise import perform
 from tfaot_pkg.nightly.types import Policy
 
@@ -39,7 +39,7 @@ _SETTINGS = {
     "distributed.logging.distributed": "critical",  # its findings become outcomes, and are reported as such
 }
 _CONNECT_TIMEOUT = 30.0  # seconds
-_LOOK_INTERVAL = 2.0  # seconds, between looks at how many workers there are
+_LOOK_INTERVAL = 2.0  # seconds, between looks at which workers there are
 
 
 class DaskExecutor:
@@ -64,8 +64,10 @@ class DaskExecutor:
     ) -> None:
         self._done: queue.SimpleQueue[Done] = queue.SimpleQueue()
         self._futures: dict[str, Any] = {}
-        self._running: dict[str, None] = {}
-        self._waiting: deque[Request] = deque()
+        self._running: dict[str, str] = {}  # by task: its worker
+        self._waiting: list[tuple[Request, frozenset[str]]] = []  # with the workers to avoid
+        self._threads: dict[str, int] = {}  # by worker
+        self._suspended: frozenset[str] = frozenset()
         self._tries = 0
         self._worker_wait, self._note = worker_wait, note
         self._alone_since: float | None = None  # no worker since then
@@ -77,16 +79,22 @@ class DaskExecutor:
             else:
                 self._client = _connected(scheduler, scheduler_file, timeout)
         self._address = self._client.scheduler.address
-        self._fixed = slots
-        self.slots = self._capacity()
-        at_once = f"{self.slots} at a time" if slots or self._client.nthreads() else "as soon as there are workers,"
+        self.look()
+        self.slots = max(1, sum(self._threads.values()))
+        at_once = f"{self.slots} at a time" if slots or self._threads else "as soon as there are workers,"
         self.description = f"{at_once} on Dask, {self._address}"
         if self._client.dashboard_link:
             self.description += f"; dashboard: {self._client.dashboard_link}"
 
-    def submit(self, request: Request) -> None:
-        self._waiting.append(request)
+    def submit(self, request: Request, avoid: Collection[str] = ()) -> None:
+        self._waiting.append((request, frozenset(avoid)))
         self._fill()
+
+    def suspend(self, workers: Collection[str]) -> None:
+        self._suspended = frozenset(workers)
+
+    def workers(self) -> Collection[str]:
+        return self._threads.keys()
 
     def next(self, timeout: float | None) -> Done | None:
         end = time.monotonic() + timeout if timeout is not None else float("inf")
@@ -97,17 +105,14 @@ class DaskExecutor:
                 raise self._scheduler_lost("it was lost")
             if ended is not None:
                 del self._running[ended[0].decision.task.id]
-            self._fill()  # workers come and go
+            if self._waiting or self._running:
+                self.look()  # workers come and go
+                self._fill()
             if ended is not None or time.monotonic() >= end:
                 return ended
 
     def running(self) -> Sequence[str]:
         return list(self._running)
-
-    def workers(self) -> dict[str, int]:
-        """The process id of each worker, by address."""
-        found: dict[str, int] = self._client.run(os.getpid)
-        return found
 
     def close(self) -> None:
         for future in list(self._futures.values()):  # a copy: futures that end remove themselves
@@ -116,16 +121,17 @@ class DaskExecutor:
         if self._cluster is not None:
             self._cluster.close()
 
-    def _capacity(self) -> int:
-        """How many builds run at once; a cluster that is not ours grows and shrinks. Raises NetworkError."""
-        if self._fixed:
-            return self._fixed
+    def look(self) -> None:
+        """Learn which workers there are. Raises NetworkError."""
         try:
-            threads: dict[str, int] = self._client.nthreads()
+            self._threads = dict(self._client.nthreads())
         except (OSError, asyncio.TimeoutError) as error:
             raise self._scheduler_lost(str(error)) from error
-        self._require_workers(len(threads))
-        return max(1, sum(threads.values()))
+        self._require_workers(len(self._threads))
+        # A build that its worker had not begun would wait for it for ever.
+        for task, future in list(self._futures.items()):  # a copy: futures that end remove themselves
+            if self._running[task] not in self._threads:
+                future.cancel()
 
     def _require_workers(self, workers: int) -> None:
         """Raise NetworkError if there has been no worker for too long."""
@@ -148,33 +154,50 @@ class DaskExecutor:
         )
 
     def _fill(self) -> None:
-        """Submit only as many builds as can run: those that wait at a worker would be lost with it."""
-        room = self._capacity() - len(self._running) if self._waiting or self._running else 0
-        for _ in range(min(room, len(self._waiting))):
-            request = self._waiting.popleft()
-            self._running[request.decision.task.id] = None
-            self._start(request)
+        """Give builds to workers that are free: those that wait at a worker would be lost with it."""
+        busy = Counter(self._running.values())
+        free = [one for one, threads in self._threads.items() for _ in range(threads - busy[one])]
+        left = []
+        for place, (request, avoid) in enumerate(self._waiting):
+            if not free:
+                left += self._waiting[place:]
+                break
+            worker = self._among(free, avoid)
+            if worker is None:
+                left.append((request, avoid))
+            else:
+                free.remove(worker)
+                self._start(request, worker)
+        self._waiting = left
 
-    def _start(self, request: Request) -> None:
+    def _among(self, free: Sequence[str], avoid: frozenset[str]) -> str | None:
+        """One of the `free` workers, not of those to `avoid`, unless there is no other one."""
+        sound = self._threads.keys() - self._suspended
+        allowed = sound - avoid or sound
+        return next((one for one in free if one in allowed), None)
+
+    def _start(self, request: Request, worker: str) -> None:
+        task = request.decision.task.id
+        self._running[task] = worker
         self._tries += 1
-        name = f"{request.decision.task.id}-{request.night}-{self._tries}"  # unique: Dask keeps results by name
+        name = f"{task}-{request.night}-{self._tries}"  # unique: Dask keeps results by name
         try:
-            future = self._client.submit(perform, request, key=name, pure=False)
+            future = self._client.submit(perform, request, key=name, pure=False, workers=[worker])
         except Exception as error:  # noqa: BLE001 (any error: Dask did not take the task)
-            self._done.put((request, lost(request, error)))
+            self._done.put((request, replace(lost(request, error), worker=worker)))
             return
         # Kept, because Dask cancels a task when its last future is garbage-collected.
-        self._futures[name] = future
-        future.add_done_callback(lambda ended: self._ended(request, ended))
+        self._futures[task] = future
+        future.add_done_callback(lambda ended: self._ended(request, worker, ended))
 
-    def _ended(self, request: Request, future: Any) -> None:
+    def _ended(self, request: Request, worker: str, future: Any) -> None:
         try:
             # Dask calls this in a thread of its own: the queue passes the attempt to the coordinator's.
-            attempt = future.result()
+            attempt: Attempt = future.result()
         except BaseException as error:  # noqa: BLE001 (KilledWorker, CancelledError, lost connections)
             attempt = lost(request, error)
-        self._futures.pop(future.key, None)
-        self._done.put((request, attempt))
+        self._futures.pop(request.decision.task.id, None)
+        self._done.put((request, replace(attempt, worker=worker)))
 
 
 def _cluster_here(slots: int, memory: int, scratch: Path) -> Any:

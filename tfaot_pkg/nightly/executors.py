@@ -10,14 +10,14 @@ import heapq
 import os
 import queue
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.ground.process import kill_running
 from tfaot_pkg.nightly.outcome import Attempt, Request
+from tfaot_pkg.nightly.standing import Standing
 from tfaot_pkg.nightly.supervise import perform
 
 _SHARE = 0.9  # of the machine's memory; the coordinator and the system need the rest
@@ -30,8 +30,17 @@ class Executor(Protocol):
     slots: int
     description: str
 
-    def submit(self, request: Request) -> None:
-        """Have `request` performed as soon as a slot is free. Does not wait."""
+    def submit(self, request: Request, avoid: Collection[str] = ()) -> None:
+        """Have `request` performed as soon as a slot is free, by none of the workers `avoid`. Does not wait.
+
+        By any worker, if there is no other one.
+        """
+
+    def suspend(self, workers: Collection[str]) -> None:
+        """From now on give builds to none of `workers`, unless there is no other one."""
+
+    def workers(self) -> Collection[str]:
+        """The workers that there are, by the names that attempts have; none if there is one place only."""
 
     def next(self, timeout: float | None) -> Done | None:
         """A request that has ended; None if none ends within `timeout` seconds."""
@@ -54,8 +63,14 @@ class LocalExecutor:
         # A dict instead of a set, because it keeps the order: the oldest build first.
         self._running: dict[str, None] = {}
 
-    def submit(self, request: Request) -> None:
+    def submit(self, request: Request, avoid: Collection[str] = ()) -> None:
         self._pool.submit(self._perform, request)
+
+    def suspend(self, workers: Collection[str]) -> None:
+        pass  # there is one place
+
+    def workers(self) -> Collection[str]:
+        return ()
 
     def next(self, timeout: float | None) -> Done | None:
         return next_of(self._done, timeout)
@@ -110,10 +125,19 @@ FIRST_PAUSE = 5.0
 
 
 def attempts(
-    executor: Executor, requests: Sequence[Request], *, retries: int, pause: float = FIRST_PAUSE
+    executor: Executor,
+    requests: Sequence[Request],
+    *,
+    retries: int,
+    pause: float = FIRST_PAUSE,
+    excluded: Callable[[str, str], None],
 ) -> Iterator[tuple[Request, Attempt, int]]:
-    """Perform all `requests`; yield each with its last attempt and the number of tries, as they end."""
-    tries: Counter[str] = Counter()
+    """Perform all `requests`; yield each with its last attempt and the number of tries, as they end.
+
+    After a fault of a machine another one tries, if there is one. `excluded` gets each worker that gets no further
+    builds because it failed what others built, with the reason.
+    """
+    standing, tries = Standing(pause=pause), dict.fromkeys((one.decision.task.id for one in requests), 0)
     # A pause occupies no slot. The name orders equal times, because requests cannot be compared.
     waiting: list[tuple[float, str, Request]] = []
     for request in requests:
@@ -121,16 +145,21 @@ def attempts(
     left = len(requests)
     while left:
         ended = executor.next(max(0.0, waiting[0][0] - time.monotonic()) if waiting else None)
-        while waiting and waiting[0][0] <= time.monotonic():
-            executor.submit(heapq.heappop(waiting)[2])
+        now = time.monotonic()
+        workers = executor.workers()
+        executor.suspend(standing.suspended(workers, now))
+        while waiting and waiting[0][0] <= now:
+            request = heapq.heappop(waiting)[2]
+            executor.submit(request, standing.failed_at(request.decision.task.id))
         if ended is None:
             continue
         request, attempt = ended
         name = request.decision.task.id
         tries[name] += 1
-        if not attempt.is_final and tries[name] <= retries:
-            again = time.monotonic() + pause * 2 ** (tries[name] - 1)
-            heapq.heappush(waiting, (again, name, request))
+        for worker, why in standing.ended(name, attempt.worker, failed=not attempt.is_final, now=now):
+            excluded(worker, why)
+        if not attempt.is_final and standing.counted(name, workers) <= retries:
+            heapq.heappush(waiting, (now + pause * 2 ** (tries[name] - 1), name, request))
             continue
         left -= 1
         yield request, attempt, tries[name]

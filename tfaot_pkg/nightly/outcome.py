@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
 import re
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from tfaot_pkg._version import __version__
 from tfaot_pkg.errors import NetworkError, RebuildError, StorageError, TfaotError, ToolchainError, ValidationError
 from tfaot_pkg.ground import documents
+from tfaot_pkg.ground.code import code_digest
 from tfaot_pkg.ground.storage import storage_errors
 from tfaot_pkg.nightly.types import Decision, Figures, GitSpec, Outcome, OutcomeKind, Policy, Task
 
@@ -85,7 +88,8 @@ class Answer:
 class Attempt:
     """The result of a request. `seconds` is its duration, `memory` the peak that was measured, in bytes.
 
-    `error`, `error_class` and `builder` are as in `Outcome`; `night` is the night of the build.
+    `error`, `error_class` and `builder` are as in `Outcome`; `night` is the night of the build, `worker` the executor's
+    name of who built, "" if it has one place only.
     """
 
     kind: AttemptKind
@@ -96,11 +100,20 @@ class Attempt:
     error_class: str = ""
     figures: Figures | None = None
     builder: str = ""
+    worker: str = ""
 
     @property
     def is_final(self) -> bool:
         """Whether another try in the same night would end in the same way."""
         return self.kind != "infrastructure failed"
+
+
+_BUILD = "tfaot_pkg.nightly.build"
+
+
+def builder() -> str:
+    """Who builds here, for the record. Nothing trusts it: the publisher checks the result again."""
+    return f"user {os.getuid()} on {platform.node()}, tfaot-pkg {__version__} (code {code_digest(_BUILD)[:12]})"
 
 
 _ENDS: dict[str, AttemptKind] = {

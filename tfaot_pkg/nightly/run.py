@@ -79,6 +79,9 @@ class Watch(Protocol):
     def built(self, decision: Decision, attempt: Attempt) -> None:
         """A build ended; a verified result is not published yet."""
 
+    def excluded(self, worker: str, why: str) -> None:
+        """`worker` gets no more builds in this night."""
+
     def gate(self, verdict: Verdict) -> None:
         """All builds have ended."""
 
@@ -181,6 +184,7 @@ class _Night:
         self._outcomes = {outcome.task: outcome for outcome in night.outcomes()}
         self._failing = coordinator.state.failing()  # read now: damage is reported before builds
         self._verified: dict[str, tuple[Attempt, int]] = {}
+        self._excluded: dict[str, str] = {}
 
     def run(self, *, again: bool = False) -> NightRun:
         self._with.watch.begin(self._night.name, self._decisions, tuple(self._outcomes.values()), again=again)
@@ -222,10 +226,15 @@ class _Night:
             return
         with closing(self._with.executor(len(requests))) as executor:
             self._with.watch.building(len(requests), executor.description, executor.running)
-            ended = attempts(executor, requests, retries=self._with.policy.retries, pause=self._with.pause)
+            retries, pause = self._with.policy.retries, self._with.pause
+            ended = attempts(executor, requests, retries=retries, pause=pause, excluded=self._exclude)
             for request, attempt, tries in ended:
                 self._with.watch.built(request.decision, attempt)
                 self._known(request.decision, attempt, tries)
+
+    def _exclude(self, worker: str, why: str) -> None:
+        self._excluded[worker] = why
+        self._with.watch.excluded(worker, why)
 
     def _with_toolchain(self, decisions: Sequence[Decision]) -> list[Decision]:
         """The `decisions` that can be built; a toolchain that cannot be made is the outcome of the others."""
@@ -341,6 +350,7 @@ class _Night:
                 counts=done.counts,
                 withheld=str(verdict) if verdict.withheld else "",
                 exit_code=done.exit_code,
+                excluded=self._excluded,
             )
         )
         return done

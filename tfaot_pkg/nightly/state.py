@@ -77,7 +77,7 @@ class Summary:
     """night.json: how a night ended, for people who read its folder.
 
     `ended` is the time in UTC, `counts` the number of tasks by kind of outcome, `withheld` says why nothing was
-    published, "" if something was.
+    published, "" if something was. `excluded` are workers that got no more builds, with the reason.
     """
 
     night: str
@@ -85,6 +85,7 @@ class Summary:
     counts: Mapping[OutcomeKind, int]
     withheld: str
     exit_code: int
+    excluded: Mapping[str, str] = field(default_factory=dict)
     format: int = 1
 
 
@@ -164,6 +165,10 @@ class NightFolder:
         """Record the verdict of the gate: it applies to this night, even if publishing is cut off."""
         with storage_errors(f"write {self._gate}"):
             write_file(self._gate, write(_Gate(built=verdict.built, failed=verdict.failed, limit=verdict.limit)))
+
+    def summary(self) -> Summary | None:
+        """How the night ended; None before."""
+        return _read(Summary, self._summary) if self.is_over else None
 
     def end(self, summary: Summary) -> None:
         """The night is over."""

@@ -19,7 +19,7 @@ from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.ground.process import Ended, describe_exit, run_within
 from tfaot_pkg.ground.process_tree import oom_kills
 from tfaot_pkg.nightly.build_task import INTERNAL
-from tfaot_pkg.nightly.outcome import Answer, Attempt, AttemptKind, Request
+from tfaot_pkg.nightly.outcome import Answer, Attempt, AttemptKind, Request, builder
 from tfaot_pkg.nightly.results import Results
 
 _MIB = 2**20
@@ -37,12 +37,13 @@ def perform(request: Request) -> Attempt:
         if known is None:
             with results.scratch() as scratch:
                 attempt = _supervised(request, scratch, start)
+                attempt = replace(attempt, builder=attempt.builder or builder())
             # Faults of machines are not stored: the next try, or a resumed night, has to build again.
             if attempt.is_final and attempt.kind != "verified":
                 results.put(key, attempt)
             return attempt
     except (OSError, TfaotError) as error:
-        return _infrastructure(request, start, str(error), "the machine failed")
+        return replace(_infrastructure(request, start, str(error), "the machine failed"), builder=builder())
     _say(request.log, f"{request.decision.task.id}: taken from the result of {known.night}")
     return known
 

@@ -50,6 +50,9 @@ class Lines:
         place = f"[{self._ended}/{self._total}]"
         say(f"{place} {decision.task.id}: {attempt.kind} ({attempt.seconds:.0f} s){_why(attempt.error)}")
 
+    def excluded(self, worker: str, why: str) -> None:
+        say(f"no more builds for the worker {worker}: {why}")
+
     def gate(self, verdict: Verdict) -> None:
         if verdict.withheld:
             say(f"nothing is published: {verdict}")
@@ -84,6 +87,9 @@ class LiveTable:
     def built(self, decision: Decision, attempt: Attempt) -> None:
         self._ended += 1
         self._last.append((decision.task.id, attempt.kind, f"{attempt.seconds:.0f} s{_why(attempt.error)}"))
+
+    def excluded(self, worker: str, why: str) -> None:
+        self._last.append((worker, "excluded", why))
 
     def gate(self, verdict: Verdict) -> None:
         self._running = tuple  # all builds have ended: the executor that would be asked is closed

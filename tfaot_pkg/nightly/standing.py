@@ -1,0 +1,77 @@
+"""What a night knows of its workers: who failed what, who is given no builds for a while, who none any more. Pure.
+
+A broken worker ends its builds at once, so that it would get most of the night's. It is told from a broken build by
+other workers: what they build, and it did not, counts against it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+
+SUSPENDED_AFTER = 2
+"""Different builds in a row that a worker fails, before it has to wait: one may have met a moment without network."""
+EXCLUDED_AFTER = 3
+"""Builds that a worker failed and others ended, before it gets no more."""
+_LONGEST_PAUSE = 1800.0  # seconds
+
+
+class Standing:
+    """The workers of one night. `pause` is in seconds: the first wait of a worker that fails; each further one is
+    twice as long, and after it the worker gets one more build. Times are those of one clock, in seconds.
+
+    Attempts without the name of a worker count for their task alone.
+    """
+
+    def __init__(self, *, pause: float) -> None:
+        self._pause = pause
+        self._failures: dict[str, list[str]] = defaultdict(list)  # by task: who failed it, each time
+        self._in_a_row: dict[str, set[str]] = defaultdict(set)  # by worker: what it failed since it ended something
+        self._waits: dict[str, float] = {}  # by worker: until when
+        self._proven: dict[str, dict[str, None]] = defaultdict(dict)  # by worker: tasks that others ended
+        self._excluded: set[str] = set()
+
+    def ended(self, task: str, worker: str, *, failed: bool, now: float) -> list[tuple[str, str]]:
+        """A try at `task` ended at `worker`, by a fault of the machine if `failed`.
+
+        Returns the workers that are excluded from now on, with the reason.
+        """
+        if failed:
+            self._failures[task].append(worker)
+            self._in_a_row[worker].add(task)
+            if worker and (more := len(self._in_a_row[worker]) - SUSPENDED_AFTER) >= 0:
+                self._waits[worker] = now + min(self._pause * 2.0**more, _LONGEST_PAUSE)
+            return []
+        # It works, or works again: what it failed before was not its own fault, or is over.
+        for known in (self._in_a_row, self._waits, self._proven):
+            known.pop(worker, None)
+        broken = [one for one in dict.fromkeys(self._failures[task]) if self._proves(one, task, worker)]
+        return [(one, f"it failed {', '.join(self._proven[one])}, which others built") for one in broken]
+
+    def suspended(self, workers: Collection[str], now: float) -> frozenset[str]:
+        """Those of `workers` that get no builds at the time `now`; none if all would be."""
+        found = {one for one in workers if one in self._excluded or self._waits.get(one, now) > now}
+        return frozenset(found) if len(found) < len(workers) else frozenset()
+
+    def failed_at(self, task: str) -> frozenset[str]:
+        """The workers that failed `task`."""
+        return frozenset(self._failures[task]) - {""}
+
+    def counted(self, task: str, workers: Collection[str]) -> int:
+        """How many of the failures of `task` count against it: those at workers that are not in doubt themselves.
+
+        All of them if all `workers`, those that there are, are in doubt: then it may be the builds that are to blame.
+        """
+        doubted = self._excluded | self._waits.keys()
+        failures = self._failures[task]
+        return len(failures) if doubted.issuperset(workers) else sum(one not in doubted for one in failures)
+
+    def _proves(self, worker: str, task: str, other: str) -> bool:
+        """Whether that `other` ended `task` shows once and for all that `worker` is broken."""
+        if worker in ("", other) or worker in self._excluded:
+            return False
+        self._proven[worker][task] = None
+        if len(self._proven[worker]) < EXCLUDED_AFTER:
+            return False
+        self._excluded.add(worker)
+        return True
