@@ -29,7 +29,7 @@ from tfaot_pkg.nightly.dask_executor import DaskExecutor
 from tfaot_pkg.nightly.outcome import Attempt
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.run import Coordinator
-from tfaot_pkg.nightly.state import State, Verdict
+from tfaot_pkg.nightly.state import Gate, State
 from tfaot_pkg.nightly.types import Decision, Outcome, Policy, Reason, Task
 
 _STUB = Path(__file__).resolve().parents[1] / "tests" / "nightly" / "stub_build.py"
@@ -56,7 +56,7 @@ class Clock:
 
     def excluded(self, worker: str, why: str) -> None: ...
 
-    def gate(self, verdict: Verdict) -> None:
+    def gate(self, gate: Gate) -> None:
         self.processor = time.process_time() - self.processor
 
     def outcome(self, outcome: Outcome) -> None: ...

@@ -25,7 +25,7 @@ from tfaot_pkg.nightly.outcome import Attempt
 from tfaot_pkg.nightly.publisher import Publisher
 from tfaot_pkg.nightly.recheck import Recheck
 from tfaot_pkg.nightly.run import Coordinator, PublisherPort
-from tfaot_pkg.nightly.state import State, Verdict
+from tfaot_pkg.nightly.state import Gate, State
 from tfaot_pkg.nightly.types import Decision, Outcome, Policy, Reason, Task
 from tfaot_pkg.pipeline.pipeline import Pipeline
 from tfaot_pkg.pipeline.publish import Release
@@ -64,7 +64,7 @@ class Seen:
     def excluded(self, worker: str, why: str) -> None:
         self.excluded_[worker] = why
 
-    def gate(self, verdict: Verdict) -> None: ...
+    def gate(self, gate: Gate) -> None: ...
 
     def outcome(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
@@ -74,8 +74,10 @@ def home_of(folder: Path) -> Folders:
     return Folders(cache=folder / "cache", data=folder / "data")
 
 
-def task_of(spec: Path, name: str, *, version: str = "1.0.0", depends: tuple[str, ...] = ()) -> Task:
-    return Task(model=name, version=version, toolchain=TOOLCHAIN, targets=TARGETS, spec=spec, depends=depends)
+def task_of(
+    spec: Path, name: str, *, version: str = "1.0.0", depends: tuple[str, ...] = (), toolchain: str = TOOLCHAIN
+) -> Task:
+    return Task(model=name, version=version, toolchain=toolchain, targets=TARGETS, spec=spec, depends=depends)
 
 
 def to_build(task: Task, folders: Folders, number: int = 1) -> Decision:
@@ -138,9 +140,9 @@ def stub(seconds: float, spread: float = 0.0) -> tuple[str, ...]:
     )
 
 
-def stub_decision(name: str, *, number: int = 1, depends: tuple[str, ...] = ()) -> Decision:
+def stub_decision(name: str, *, number: int = 1, depends: tuple[str, ...] = (), toolchain: str = TOOLCHAIN) -> Decision:
     """To build the model `name`, which is none: for `stub`."""
-    task = task_of(Path("/no/spec.yaml"), name, depends=depends)
+    task = task_of(Path("/no/spec.yaml"), name, depends=depends, toolchain=toolchain)
     release = task.release(number)
     key = Key(sha256_bytes(f"{name} {release}".encode()))
     return Decision(

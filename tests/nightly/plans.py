@@ -71,7 +71,12 @@ class Lab:
         return folder / "spec.yaml"
 
     def plan(
-        self, *, model: str = "*", toolchains: tuple[str, ...] = (), changed_since: str | None = None
+        self,
+        *,
+        model: str = "*",
+        toolchains: tuple[str, ...] = (),
+        changed_since: str | None = None,
+        retry: bool = False,
     ) -> tuple[Decision, ...]:
         definition = load_definition(self.definition)
         return plan_night(
@@ -82,6 +87,7 @@ class Lab:
             model=model,
             toolchains=toolchains,
             changed_since=changed_since,
+            retry=retry,
         ).decisions
 
     @property

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tfaot_pkg.ground.keys import key_of
-from tfaot_pkg.nightly.state import NightFolder, State, Summary, Verdict
+from tfaot_pkg.nightly.state import Gate, NightFolder, State, Summary
 from tfaot_pkg.nightly.types import Decision, Figures, Outcome, OutcomeKind, Reason, Task
 
 HOSTILE = "</title><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>]]>\"'>{{ 7 * 7 }} | **x** \x1b[31m\x00\u202e"
@@ -62,7 +62,7 @@ def outcome(of: Task, kind: OutcomeKind = "published", **fields: Any) -> Outcome
 
 def add_night(
     state: State, day: date, outcomes: Iterable[Outcome], decisions: Iterable[Decision] | None = None,
-    tasks: Iterable[Task] = (), logs: dict[str, str] | None = None, verdict: Verdict | None = None,
+    tasks: Iterable[Task] = (), logs: dict[str, str] | None = None, gate: Gate | None = None,
 ) -> NightFolder:  # fmt: skip
     """A night as the coordinator leaves it; without `decisions` all of `tasks` were to be built."""
     outcomes = list(outcomes)
@@ -73,8 +73,8 @@ def add_night(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", errors="surrogateescape")
     night.add(*outcomes)
-    if verdict is not None:
-        night.set_verdict(verdict)
+    if gate is not None:
+        night.set_gate(gate)
     built = {one.task.id for one in made if one.action == "build"}
     state.add_history(night, [one for one in outcomes if one.task in built])
     night.end(summary(night))

@@ -3,7 +3,7 @@
     python -I -S stub_build.py SECONDS SPREAD REQUEST.json
 
 Durations are log-normal with the median SECONDS and the standard deviation SPREAD of their logarithms, and depend on the
-task's key only. Models whose names begin with `broken` fail, those with `flaky` fail for the machine's reasons at first,
+task's key only. Models whose names begin with `broken` fail, those with `breaks` from their second build on, those with `flaky` fail for the machine's reasons at first,
 those with `meet4` wait until four such builds run at once, and fail for the machine's reasons after a minute.
 All of them fail for the machine's reasons, at once, where LANG is `broken`: on a broken worker.
 Standard library only: it must start at once.
@@ -64,7 +64,7 @@ def main() -> int:
     if name.startswith("meet") and not meets(pathlib.Path(request["state"]), name, int(name[4])):
         return 70
     answer = {"error": "", "error_class": "", "cause": ""}
-    if name.startswith("broken"):
+    if name.startswith("broken") or (name.startswith("breaks") and not decision["release"].endswith(".b1")):
         answer |= {"kind": "build failed", "error": "it is broken", "error_class": "broken"}
         (path.parent / "answer.json").write_text(json.dumps(answer))
         return 12

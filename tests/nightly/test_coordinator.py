@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +88,16 @@ def test_models_that_need_one_another_are_refused_before_anything_is_built(tmp_p
     assert not (tmp_path / "state" / "results").exists()
 
 
+def worked_before(root: Path, *decisions: Decision) -> None:
+    """A night that published the first builds of the same tasks."""
+    first = [stub_decision(one.task.model, toolchain=one.task.toolchain) for one in decisions]
+    night = coordinator(root, home_of(root), program=stub(0), publisher=Registry())
+    assert set(night.run(lambda: first).counts) == {"published"}
+
+
 def test_too_many_failures_withhold_the_night_and_the_next_one_publishes_without_building(tmp_path: Path) -> None:
-    decisions = [stub_decision(name) for name in ("broken1", "broken2", "fine1", "fine2")]
+    decisions = [stub_decision(name, number=2) for name in ("breaks1", "breaks2", "fine1", "fine2")]
+    worked_before(tmp_path, *decisions)
     registry = Registry()
     strict = coordinator(
         tmp_path, home_of(tmp_path), program=stub(0), publisher=registry, policy=Policy(max_failures=0.4)
@@ -96,14 +105,14 @@ def test_too_many_failures_withhold_the_night_and_the_next_one_publishes_without
     night = strict.run(lambda: decisions)
     assert Counter(kinds(night.outcomes).values()) == {"build failed": 2, "withheld": 2}
     assert (night.exit_code, registry.published) == (WITHHELD, [])
-    assert "2 of 4 builds newly failed, more than policy.max_failures (40%)" in str(night.verdict)
+    assert night.gate.withheld == "2.17.1: 2 of 4 builds newly failed, more than policy.max_failures (40%)"
     seen = Seen()
     lenient = coordinator(
         tmp_path, home_of(tmp_path), program=("/no/such/program",), publisher=registry, watch=seen,
         policy=Policy(max_failures=1, retries=0),
     )  # fmt: skip
     night = lenient.run(lambda: decisions)
-    assert night.night.name == "2026-11-21.2"
+    assert night.night.name == "2026-11-21.3"
     assert sorted(registry.published) == ["fine1", "fine2"]
     assert seen.stored_ == [2] and len(seen.built_) == 2, "what was built before does not count as built now"
     # What failed is tried again, which the program that is missing shows.
@@ -115,19 +124,76 @@ def test_what_failed_before_does_not_close_the_gate_again(tmp_path: Path) -> Non
     night = coordinator(
         tmp_path, home_of(tmp_path), program=stub(0), publisher=registry, policy=Policy(max_failures=0.4)
     )
-    alone = night.run(lambda: [stub_decision("broken")])
-    assert alone.exit_code == FAILED  # nothing was verified, so nothing is withheld
-    again = night.run(lambda: [stub_decision("broken"), stub_decision("fine")])
+    worked_before(tmp_path, stub_decision("fine"))
+    assert night.run(lambda: [stub_decision("broken")]).exit_code == FAILED
+    again = night.run(lambda: [stub_decision("broken", number=2), stub_decision("fine", number=2)])
     assert kinds(again.outcomes) == {"broken": "build failed", "fine": "published"}
-    assert (again.exit_code, again.verdict.built, again.verdict.failed) == (FAILED, 1, 0)
+    assert (again.exit_code, again.gate.withheld) == (FAILED, "")
+    (verdict,) = again.gate.verdicts
+    assert (verdict.built, verdict.failed) == (1, 0)
+
+
+def test_a_toolchain_is_held_to_its_own_past(tmp_path: Path) -> None:
+    """Ten models that a new toolchain does not build say nothing about the old one, or about what the new one builds."""
+    old = [stub_decision(f"fine{number}", number=2) for number in range(5)]
+    worked_before(tmp_path, *old)
+    new = [stub_decision(f"broken{number}", toolchain="2.21.0") for number in range(10)]
+    night = coordinator(
+        tmp_path, home_of(tmp_path), program=stub(0), publisher=Registry(), policy=Policy(max_failures=0.1)
+    )
+    done = night.run(lambda: [*old, *new, stub_decision("fine0", toolchain="2.21.0")])
+    assert done.counts == {"published": 6, "build failed": 10}
+    # From now on it has a past.
+    again = night.run(
+        lambda: [
+            *(stub_decision(f"fine{number}", number=3) for number in range(5)),
+            stub_decision("fine0", number=2, toolchain="2.21.0"),
+            stub_decision("breaks0", toolchain="2.21.0"),
+        ]
+    )
+    assert again.counts == {"published": 7}
+    last = night.run(
+        lambda: [
+            stub_decision("fine1", number=4),
+            stub_decision("fine0", number=3, toolchain="2.21.0"),
+            stub_decision("breaks0", number=2, toolchain="2.21.0"),
+        ]
+    )
+    assert [one.kind for one in last.outcomes] == ["published", "withheld", "build failed"]
+    assert last.exit_code == WITHHELD
+
+
+def test_faults_of_machines_do_not_close_the_gate(tmp_path: Path) -> None:
+    decisions = [stub_decision(name, number=2) for name in ("flaky1", "flaky2", "fine")]
+    worked_before(tmp_path, stub_decision("fine"))
+    night = coordinator(
+        tmp_path, home_of(tmp_path), program=stub(0), publisher=Registry(), policy=Policy(max_failures=0, retries=0)
+    ).run(lambda: decisions)
+    assert kinds(night.outcomes) == {
+        "flaky1": "infrastructure failed", "flaky2": "infrastructure failed", "fine": "published"
+    }  # fmt: skip
+
+
+def test_what_failed_before_is_not_built_again(tmp_path: Path) -> None:
+    first = coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=Registry())
+    first.run(lambda: [stub_decision("broken")])
+    seen = Seen()
+    idle = coordinator(tmp_path, home_of(tmp_path), program=("/no/such/program",), publisher=Registry(), watch=seen)
+    (outcome,) = idle.run(lambda: [replace(stub_decision("broken"), action="failed before")]).outcomes
+    assert (outcome.kind, outcome.error, outcome.error_class, outcome.attempts) == (
+        "build failed", "it is broken", "broken", 0
+    )  # fmt: skip
+    assert not seen.built_
 
 
 def test_what_broke_in_a_night_that_was_withheld_closes_the_gate_again(tmp_path: Path) -> None:
     night = coordinator(
         tmp_path, home_of(tmp_path), program=stub(0), publisher=Registry(), policy=Policy(max_failures=0.4)
     )
-    for _ in range(2):
-        assert night.run(lambda: [stub_decision("broken"), stub_decision("fine")]).exit_code == WITHHELD
+    worked_before(tmp_path, stub_decision("breaks"), stub_decision("fine"))
+    for number in (2, 3):
+        decisions = [stub_decision("breaks", number=number), stub_decision("fine", number=number)]
+        assert night.run(partial(list, decisions)).exit_code == WITHHELD
 
 
 def test_faults_of_machines_are_tried_again_and_faults_of_models_are_not(tmp_path: Path) -> None:
@@ -191,7 +257,7 @@ def test_what_cannot_be_planned_is_a_failure_of_its_model(tmp_path: Path) -> Non
     )
     assert kinds(night.outcomes) == {"faulty": "build failed", "one": "published"}
     assert night.outcomes[0].error == "spec.yaml:3: no such name"
-    assert (night.verdict.built, night.verdict.failed) == (2, 1)
+    assert not night.gate.verdicts, "neither was built before"
 
 
 def test_a_damaged_history_is_told_before_anything_is_built(tmp_path: Path) -> None:
@@ -308,24 +374,25 @@ def test_a_plan_that_is_changed_while_its_night_runs_changes_nothing(
         rewrite()
         return night
 
-    monkeypatch.setattr(State, "new_night", changed_at_once)
-
     class Writing(Seen):
         def built(self, decision: Decision, attempt: Attempt) -> None:
             rewrite()
-            gate = {"format": 1, "built": 1, "failed": 0, "limit": 1.0}
-            (tmp_path / "state" / "nights" / "2026-11-21.1" / "gate.json").write_text(json.dumps(gate))
+            gate = {"format": 2, "verdicts": []}
+            (tmp_path / "state" / "nights" / "2026-11-21.2" / "gate.json").write_text(json.dumps(gate))
 
     def rewrite() -> None:
-        plan = tmp_path / "state" / "nights" / "2026-11-21.1" / "plan.json"
+        plan = tmp_path / "state" / "nights" / "2026-11-21.2" / "plan.json"
         plan.write_text(json.dumps({"format": 1, "decisions": [plain(stub_decision("evil"))]}))
 
+    decisions = [stub_decision("one", number=2), stub_decision("breaks", number=2)]
+    worked_before(tmp_path, *decisions)
+    monkeypatch.setattr(State, "new_night", changed_at_once)
     registry = Registry()
     night = coordinator(
         tmp_path, home_of(tmp_path), program=stub(0), publisher=registry, watch=Writing(),
         policy=Policy(max_failures=0.1),
-    ).run(lambda: [stub_decision("one"), stub_decision("broken")])  # fmt: skip
-    assert (kinds(night.outcomes), registry.published) == ({"one": "withheld", "broken": "build failed"}, [])
+    ).run(lambda: decisions)  # fmt: skip
+    assert (kinds(night.outcomes), registry.published) == ({"one": "withheld", "breaks": "build failed"}, [])
     assert night.exit_code == WITHHELD
 
 

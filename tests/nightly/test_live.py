@@ -17,7 +17,7 @@ from tfaot_pkg.cli.nightly.plan import _print_table
 from tfaot_pkg.cli.nightly.run import _lines
 from tfaot_pkg.nightly.executors import LocalExecutor
 from tfaot_pkg.nightly.outcome import Attempt, first_words
-from tfaot_pkg.nightly.state import Verdict
+from tfaot_pkg.nightly.state import Gate, Verdict
 from tfaot_pkg.nightly.types import Decision, NightlyDefinition, NightPlan, Outcome, Policy, Reason
 
 WHERE = "2 at a time on Dask, tls://127.0.0.1:41219; dashboard: http://127.0.0.1:38311/status"
@@ -63,7 +63,7 @@ def test_the_table_says_why_nothing_is_published() -> None:
     table = LiveTable()
     table.begin("2026-11-21.1", [stub_decision("a")], [], again=False)
     table.built(stub_decision("a"), attempt("build failed", ERROR))
-    table.gate(Verdict(built=4, failed=2, limit=0.2))
+    table.gate(Gate(verdicts=(Verdict(toolchain="2.17.1", built=4, failed=2, limit=0.2),)))
     text = "\n".join(drawn(table, width=200))
     assert "1 task\n" in text and "StringJoin (node join)" in text
     assert "2 of 4 builds newly failed, more than policy.max_failures (20%)" in text
@@ -162,11 +162,13 @@ def test_what_is_at_work_is_what_runs(tmp_path: Path) -> None:
 def test_what_was_withheld_is_told_in_one_line(tmp_path: Path) -> None:
     policy = Policy(max_failures=0.1)
     made = coordinator(tmp_path, home_of(tmp_path), program=stub(0), policy=policy)
-    night = made.run(lambda: [stub_decision(name) for name in ("broken", "one", "two", "three")])
+    names = ("breaks", "one", "two", "three")
+    made.run(lambda: [stub_decision(name) for name in names])
+    night = made.run(lambda: [stub_decision(name, number=2) for name in names])
     assert list(_lines(night)) == [
-        "broken@1.0.0+tf2.17.1: build failed: it is broken",
-        f"  log: {night.night.folder}/logs/broken@1.0.0+tf2.17.1.log",
-        "  by hand: tfaot-pkg build /no/spec.yaml --tensorflow 2.17.1 --target x86-64-v3 -o broken-prefix",
-        "nothing was published: 1 of 4 builds newly failed, more than policy.max_failures (10%)",
-        "night 2026-11-21.1: 1 build failed, 3 withheld",
+        "breaks@1.0.0+tf2.17.1: build failed: it is broken",
+        f"  log: {night.night.folder}/logs/breaks@1.0.0+tf2.17.1.log",
+        "  by hand: tfaot-pkg build /no/spec.yaml --tensorflow 2.17.1 --target x86-64-v3 -o breaks-prefix",
+        "not published: 2.17.1: 1 of 4 builds newly failed, more than policy.max_failures (10%)",
+        "night 2026-11-21.2: 1 build failed, 3 withheld",
     ]

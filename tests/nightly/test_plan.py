@@ -25,7 +25,7 @@ from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.native.cxx import compiler as compiler_module
 from tfaot_pkg.nightly.models import spec_for
-from tfaot_pkg.nightly.outcome import command_for
+from tfaot_pkg.nightly.outcome import Attempt, AttemptKind, command_for
 from tfaot_pkg.pipeline import package_key, pipeline
 from tfaot_pkg.pipeline.pipeline import Pipeline
 from tfaot_pkg.registry.folder import FolderRegistry
@@ -103,17 +103,23 @@ def test_a_change_of_one_model_is_the_one_reason_to_build_it_and_no_other(
     assert said(built.plan()) == [(TASK, "build", [reason]), ("b@1.0.0+tf2.17.1", "up to date", [])]
 
 
-def test_a_yanked_build_is_not_up_to_date(built: Lab) -> None:
+def test_a_yanked_build_is_not_built_again_from_the_same_inputs(built: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     registry = FolderRegistry.open(built.root / "registry")
     registry.yank("tfaot-model-a", "1.0.0+tf2.17.1.b1", "wrong weights")
     (a, b) = built.plan()
     assert said([a, b]) == [
-        (TASK, "build", ["yanked: 1.0.0+tf2.17.1.b1: wrong weights"]),
+        (
+            TASK,
+            "refuse",
+            [
+                "source: 1.0.0+tf2.17.1.b1 was yanked: wrong weights; its inputs are the same as now, and not built again"
+            ],
+        ),
         ("b@1.0.0+tf2.17.1", "up to date", []),
     ]
-    assert a.release == "1.0.0+tf2.17.1.b2"
-    built.night([a])
-    assert [one.action for one in built.plan()] == ["up to date"] * 2
+    edit("[1, 4]", "[1, 8]")(built, monkeypatch)
+    (a, _) = built.plan()
+    assert (a.action, a.release) == ("build", "1.0.0+tf2.17.1.b2")
 
 
 @pytest.fixture
@@ -129,7 +135,7 @@ def recorded(lab: Lab) -> Lab:
 def test_changed_weights_under_an_unchanged_version_are_refused(recorded: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     two_files(recorded, monkeypatch)
     (a, b) = recorded.plan()
-    assert (a.action, b.action) == ("fail", "up to date")
+    assert (a.action, b.action) == ("refuse", "up to date")
     (reason,) = a.reasons
     assert "1.0.0+tf2.17.1.b1 was built from, but model.version is still 1.0.0: raise model.version" in reason.detail
     edit("1.0.0", "1.0.1")(recorded, monkeypatch)
@@ -147,7 +153,7 @@ def test_changed_weights_are_refused_for_another_toolchain_of_the_version_too(
     recorded.define(BOTH)
     two_files(recorded, monkeypatch)
     decisions = recorded.plan(model="a")
-    assert [one.action for one in decisions] == ["fail", "fail"]
+    assert [one.action for one in decisions] == ["refuse", "refuse"]
     assert "differ from those that 1.0.0+tf2.17.1.b1 was built from" in decisions[1].reasons[0].detail
     recorded.define(BOTH + "policy: {changed_source: build}\n")
     assert [one.release for one in recorded.plan(model="a")] == ["1.0.0+tf2.17.1.b2", "1.0.0+tf2.21.0.b1"]
@@ -164,7 +170,7 @@ def test_a_version_that_is_yanked_altogether_holds_no_other_toolchain_back(
     recorded.define(BOTH)
     two_files(recorded, monkeypatch)
     FolderRegistry.open(recorded.root / "registry").yank("tfaot-model-a", "1.0.0+tf2.17.1.b1", "wrong weights")
-    assert [one.action for one in recorded.plan(model="a")] == ["fail", "build"]
+    assert [one.action for one in recorded.plan(model="a")] == ["refuse", "build"]
 
 
 def test_changed_weights_become_the_next_build_if_the_policy_says_so(
@@ -344,6 +350,38 @@ def test_a_failed_build_is_tried_again_and_says_what_failed(lab: Lab) -> None:
     assert said(lab.plan())[0][2] == ["last build failed: timed out"]
     lab.night(lab.plan())
     assert said(lab.plan())[0] == (TASK, "up to date", [])
+
+
+def failed(kind: AttemptKind, **given: float) -> Attempt:
+    return Attempt(kind=kind, night="2026-11-20.1", error="it differs", error_class="answers differ", **given)  # type: ignore[arg-type]
+
+
+def test_what_failed_is_built_again_when_something_of_it_changes_or_if_it_is_asked_for(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (a, _) = lab.plan()
+    lab.state.results.put(a.key, failed("validation failed"))
+    again = "validation failed: answers differ (2026-11-20.1); the inputs are the same: --retry builds them"
+    assert said(lab.plan())[0] == (TASK, "failed before", [again])
+    assert [one.action for one in lab.plan(retry=True)] == ["build", "build"]
+    edit("[1, 4]", "[1, 8]")(lab, monkeypatch)
+    assert [one.action for one in lab.plan()] == ["build", "build"]
+
+
+@pytest.mark.parametrize(
+    ("attempt", "action"),
+    [
+        (failed("timed out", seconds=1800.5), "failed before"),
+        (failed("timed out", seconds=600.5), "build"),  # policy.timeout is 1800 s now
+        (failed("out of memory", memory=4 << 30), "failed before"),
+        (failed("out of memory", memory=2 << 30), "build"),
+        (failed("infrastructure failed"), "build"),
+    ],
+)
+def test_failures_at_limits_are_remembered_for_these_limits(attempt: Attempt, action: str, lab: Lab) -> None:
+    (a, _) = lab.plan()
+    lab.state.results.put(a.key, attempt)
+    assert lab.plan()[0].action == action
 
 
 def test_a_failed_rebuild_also_says_what_changed_since_the_last_good_one(built: Lab) -> None:

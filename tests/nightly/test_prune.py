@@ -113,9 +113,9 @@ def test_a_night_that_was_cut_off_stays_beside_the_last_one_and_is_taken_up(plac
 
 
 def test_what_was_verified_and_withheld_is_published_without_another_build(place: Place) -> None:
-    place.night(0, stub_decision("old"))
-    decisions = (stub_decision("fine"), stub_decision("broken"))
-    assert place.night(1, *decisions, max_failures=0.1).verdict.withheld
+    place.night(0, stub_decision("fine"), stub_decision("breaks"))
+    decisions = (stub_decision("fine", number=2), stub_decision("breaks", number=2))
+    assert place.night(1, *decisions, max_failures=0.1).gate.withheld
     place.prune(1)
     done = place.night(2, *decisions)
     assert done.counts == {"published": 1, "build failed": 1}

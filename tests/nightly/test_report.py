@@ -18,7 +18,7 @@ from tfaot_pkg.nightly.report.log import excerpt, plain
 from tfaot_pkg.nightly.report.report import EXIT_CODES, Report, TaskReport, find_night, read_report
 from tfaot_pkg.nightly.report.trends import FEWEST
 from tfaot_pkg.nightly.report.write import page_of, write_report
-from tfaot_pkg.nightly.state import State, Verdict
+from tfaot_pkg.nightly.state import Gate, State, Verdict
 
 ID = "{}@1.0.0+tf2.17.1"
 
@@ -236,8 +236,9 @@ def test_the_exit_code_is_that_of_the_worst_outcome(
     state = State(root=tmp_path)
     tasks = [task(f"m{number}") for number in range(len(kinds))]
     outcomes = [outcome(one, kind) for one, kind in zip(tasks, kinds, strict=True) if kind]  # type: ignore[arg-type]
-    verdict = Verdict(built=len(tasks), failed=1, limit=0.2) if withheld else None
-    add_night(state, FIRST, outcomes, tasks=tasks, verdict=verdict)
+    verdict = Verdict(toolchain="2.17.1", built=len(tasks), failed=1, limit=0.2)
+    gate = Gate(verdicts=(verdict,)) if withheld else None
+    add_night(state, FIRST, outcomes, tasks=tasks, gate=gate)
     assert last(state).exit_code == code
     assert code in EXIT_CODES
 

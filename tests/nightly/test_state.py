@@ -17,7 +17,7 @@ from tfaot_pkg.ground.keys import Key
 from tfaot_pkg.nightly.outcome import Attempt
 from tfaot_pkg.nightly.publisher import Uploads
 from tfaot_pkg.nightly.results import Results
-from tfaot_pkg.nightly.state import State, Summary, Verdict
+from tfaot_pkg.nightly.state import Gate, State, Summary, Verdict
 from tfaot_pkg.nightly.types import Decision, Figures, Outcome, OutcomeKind
 
 DAY = date(2026, 11, 21)
@@ -57,7 +57,7 @@ def test_a_night_gives_back_its_plan_and_its_outcomes(state: State) -> None:
     assert night.is_over
     assert json.loads((night.folder / "night.json").read_text()) == {
         "format": 1, "night": "2026-11-21.1", "ended": "2026-11-21T03:00:00Z", "counts": {"timed out": 1},
-        "withheld": "", "exit_code": 24,
+        "withheld": "", "exit_code": 24, "excluded": {},
     }  # fmt: skip
 
 
@@ -133,7 +133,7 @@ def test_a_night_begun_by_a_wrong_clock_is_not_the_last_one_for_ever(state: Stat
     assert [night.name for night in state.nights()] == names
     assert [(night, one.kind) for night, one in state.history()] == list(zip(names, kinds, strict=True))
     assert [night for night, _ in state.history(before=nights[2])] == names[:2]
-    assert not state.failing()
+    assert state.working() == {(decision.task.model, decision.task.toolchain)}
 
 
 def test_nights_without_a_number_come_first_by_their_names(state: State) -> None:
@@ -207,14 +207,17 @@ def test_what_builds_of_a_killed_coordinator_still_use_goes_all_at_once(
 
 @pytest.mark.parametrize(("failed", "withheld"), [(0, False), (2, False), (3, True)])
 def test_the_gate_lets_through_what_the_policy_allows(failed: int, withheld: bool, state: State) -> None:
-    verdict = Verdict(built=10, failed=failed, limit=0.2)
-    assert verdict.withheld is withheld
+    gate = Gate(verdicts=(Verdict(toolchain="2.17.1", built=10, failed=failed, limit=0.2),))
+    assert (gate.withholds("2.17.1"), gate.withholds("2.21.0")) == (withheld, False)
     night = state.new_night([], DAY)
-    assert night.verdict() is None
-    night.set_verdict(verdict)
-    assert night.verdict() == verdict
+    assert night.gate() is None
+    night.set_gate(gate)
+    assert night.gate() == gate
 
 
-@pytest.mark.parametrize("count", [0, 1])
-def test_where_nothing_was_verified_nothing_is_withheld(count: int) -> None:
-    assert not Verdict(built=count, failed=count, limit=0.0).withheld
+def test_the_gate_of_an_older_version_is_about_all_toolchains(state: State) -> None:
+    night = state.new_night([], DAY)
+    (night.folder / "gate.json").write_text('{"built": 10, "failed": 3, "format": 1, "limit": 0.2}')
+    gate = night.gate()
+    assert gate is not None and gate.withholds("2.17.1") and gate.withholds("2.21.0")
+    assert gate.withheld == "3 of 10 builds newly failed, more than policy.max_failures (20%)"

@@ -71,7 +71,7 @@ class Farm:
     def told(self, night: int) -> str:
         """What failed, for whoever reads that it should not have."""
         lines = [f"{one.model}: {one.kind}, {one.attempts} tries: {one.error}" for one in self.nights[night].outcomes()]
-        return "\n".join([str(self.nights[night].verdict()), *lines, (self.root / "stderr").read_text()])
+        return "\n".join([str(self.nights[night].gate()), *lines, (self.root / "stderr").read_text()])
 
     def versions(self) -> dict[str, list[str]]:
         registry = FolderRegistry.open(self.root / "registry")

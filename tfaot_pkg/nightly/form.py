@@ -176,7 +176,7 @@ class PolicyForm(Form):
     """Limits and options of a night."""
 
     max_failures: Percentage | None = Field(
-        None, description="If a larger share of the builds newly fails, nothing is published."
+        None, description="If a larger share of the builds of a toolchain newly fails, none of them is published."
     )
     timeout: Duration | None = Field(None, description="The longest time of a build.")
     memory: Size | None = Field(None, description="The largest amount of memory that a build may use.")

@@ -107,6 +107,16 @@ class Attempt:
         """Whether another try in the same night would end in the same way."""
         return self.kind != "infrastructure failed"
 
+    def would_end_so(self, policy: Policy) -> bool:
+        """Whether another build of the same inputs would fail in the same way, as far as `policy` can tell."""
+        match self.kind:
+            case "timed out":
+                return policy.timeout <= self.seconds
+            case "out of memory":
+                return policy.memory <= self.memory
+            case _:
+                return self.kind not in ("verified", "infrastructure failed")
+
 
 _BUILD = "tfaot_pkg.nightly.build"
 
@@ -223,6 +233,9 @@ def settled(decision: Decision, unsent: str = "") -> Outcome:
             # A source that cannot be fetched is no fault of the model: CI tells both apart by the exit code.
             kind: OutcomeKind = "infrastructure failed" if reason.what in _OF_MACHINES else "build failed"
             return outcome_for(decision, kind, error=reason.detail, error_class=f"cannot be planned: {reason.what}")
+        case "refuse":
+            (reason,) = decision.reasons
+            return outcome_for(decision, "refused", error=reason.detail)
         case _:
             return outcome_for(decision, "skipped")
 

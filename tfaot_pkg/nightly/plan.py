@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import get_args
 
 from tfaot_pkg.errors import SourceError, SpecError, TfaotError
 from tfaot_pkg.ground.keys import Key
@@ -14,6 +15,8 @@ from tfaot_pkg.nightly.depends import dependencies_of
 from tfaot_pkg.nightly.models import Model, Models, Unreadable
 from tfaot_pkg.nightly.state import Records
 from tfaot_pkg.nightly.types import (
+    TO_BUILD,
+    Action,
     ChangedSource,
     Decision,
     KnownBroken,
@@ -118,7 +121,7 @@ def decide(
 ) -> Decision:
     """The decision; a build's reasons are those that need no records (`explained` adds the others).
 
-    With `changed_source` "refuse", a version whose model changed fails instead of becoming the next build of that
+    With `changed_source` "refuse", a version whose model changed is refused instead of becoming the next build of that
     version, or its first one for another toolchain: users of the version expect the same model.
     """
     task, published = candidate.task, candidate.published
@@ -128,7 +131,8 @@ def decide(
         if published is not None:
             plan = plan_at(published.version)
             if plan.key == published.key:
-                doubts = (*_yanked(published), *_depends(published, task), *known.unverified(published))
+                _require_not_yanked(published)
+                doubts = (*_depends(published, task), *known.unverified(published))
                 if candidate.broken is None and not doubts:
                     return _decision(task, "up to date", (), published.version, plan.key)
             elif changed_source == "refuse":
@@ -170,7 +174,8 @@ def explained(decision: Decision, candidate: Candidate, records: Records, where:
 def failed(task: Task, error: TfaotError) -> Decision:
     """The decision about a task that cannot be planned."""
     reason = Reason(what=error.kind, detail=error.message)
-    return _decision(task, "fail", (reason,), task.release(1) if task.version else "", Key(""))
+    action = "refuse" if isinstance(error, _Refused) else "fail"
+    return _decision(task, action, (reason,), task.release(1) if task.version else "", Key(""))
 
 
 def unreadable(one: Unreadable, definition: NightlyDefinition, selection: Selection) -> Iterator[Decision]:
@@ -191,15 +196,23 @@ def _decision(task: Task, action: str, why: tuple[Reason, ...], release: str, ke
     return Decision(task=task, action=action, reasons=why, release=release, key=key)  # type: ignore[arg-type]
 
 
-def _yanked(published: RegistryEntry) -> tuple[Reason, ...]:
-    """A yanked build is not chosen by those who ask for the version: build another."""
-    return () if published.yanked is None else (reasons.yanked(published.version, published.yanked),)
+class _Refused(SourceError):
+    """What would be built is not what users of the version expect."""
+
+
+def _require_not_yanked(published: RegistryEntry) -> None:
+    """Raise _Refused if `published`, which the same inputs gave, was yanked: they would give the same package."""
+    if published.yanked is not None:
+        raise _Refused(
+            f"{published.version} was yanked{f': {published.yanked}' if published.yanked else ''}; its inputs are the "
+            "same as now, and not built again"
+        )
 
 
 def _require_same_source(task: Task, published: RegistryEntry, plan: Plan, known: Published) -> None:
     before = known.source(published)
     if before is not None and before != plan.source.digest:
-        raise SourceError(
+        raise _Refused(
             f"the model's files differ from those that {published.version} was built from, but model.version is still "
             f"{task.version}: raise model.version in {task.spec}, or set policy.changed_source to build"
         )
@@ -222,7 +235,7 @@ def _require_version(task: Task) -> None:
 
 def summary(decisions: Sequence[Decision]) -> Mapping[str, int]:
     """The number of decisions per action."""
-    counts = dict.fromkeys(("build", "up to date", "skip", "fail"), 0)
+    counts = dict.fromkeys(get_args(Action), 0)
     for decision in decisions:
         counts[decision.action] += 1
     return counts
@@ -254,9 +267,9 @@ def _difference(stored: Decision, planned: Decision | None) -> str:
     if stored.task != planned.task:
         return f"differs from the definition: {_of_tasks(stored.task, planned.task)}"
     # Only builds are signed; the outcome of any other action publishes nothing.
-    if stored.action != "build":
+    if stored.action not in TO_BUILD:
         return ""
-    if planned.action not in ("build", "up to date"):
+    if planned.action not in (*TO_BUILD, "up to date"):
         return f"asks for a build, the definition does not: {planned.action}"
     if (stored.release, stored.key) != (planned.release, planned.key):
         return f"is about another build ({stored.release}) than the definition, the spec and the model give now"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from tfaot_pkg.nightly import reasons
 from tfaot_pkg.nightly.definition import line_of
 from tfaot_pkg.nightly.inputs import Inputs, PlanCache, cache_file
 from tfaot_pkg.nightly.models import Model, load_models, touched_since
+from tfaot_pkg.nightly.outcome import first_words
 from tfaot_pkg.nightly.plan import (
     Candidate,
     Published,
@@ -27,8 +28,9 @@ from tfaot_pkg.nightly.plan import (
     targets_place,
     unreadable,
 )
+from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.state import State, read_records
-from tfaot_pkg.nightly.types import Decision, NightlyDefinition, NightPlan, Reason
+from tfaot_pkg.nightly.types import Decision, NightlyDefinition, NightPlan, Policy, Reason
 from tfaot_pkg.provenance.statement import read_statement
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
@@ -49,8 +51,11 @@ def plan_night(
     model: str = "*",
     toolchains: tuple[str, ...] = (),
     changed_since: str | None = None,
+    retry: bool = False,
 ) -> NightPlan:
     """The decisions with their reasons. `model` is a pattern for names; `changed_since` a git revision.
+
+    With `retry`, what failed before is built although its inputs are the same.
 
     An error of one model becomes a decision about it. Raises SpecError (specs that contradict each other), SourceError
     (not a repository, no such revision), RegistryError, TrustError, StorageError.
@@ -87,9 +92,21 @@ def plan_night(
     faulty = [
         each for one in models.unreadable if selection.takes(one) for each in unreadable(one, definition, selection)
     ]
-    return NightPlan(
-        definition=definition, decisions=(*faulty, *_explained(definition, found, decisions, State(root=state)))
-    )
+    made = _explained(definition, found, decisions, State(root=state))
+    if not retry:
+        results = State(root=state).results
+        made = tuple(_unless_failed_before(one, results, definition.policy) for one in made)
+    return NightPlan(definition=definition, decisions=(*faulty, *made))
+
+
+def _unless_failed_before(decision: Decision, results: Results, policy: Policy) -> Decision:
+    """`decision`, or that an earlier night failed to build the same inputs."""
+    attempt = results.remembered(decision.key, policy) if decision.action == "build" else None
+    if attempt is None:
+        return decision
+    why = attempt.error_class or first_words(attempt.error)
+    reason = Reason(what=attempt.kind, detail=f"{why} ({attempt.night}); the inputs are the same: --retry builds them")
+    return replace(decision, action="failed before", reasons=(reason,))
 
 
 def _explained(

@@ -18,7 +18,7 @@ from tfaot_pkg.ground.storage import remove_folder, storage_errors
 from tfaot_pkg.ground.walk import entries_below
 from tfaot_pkg.nightly.results import FAILED
 from tfaot_pkg.nightly.state import NightFolder, State, keep_inputs
-from tfaot_pkg.nightly.types import toolchain_in
+from tfaot_pkg.nightly.types import TO_BUILD, toolchain_in
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.reader import RegistryReader
 
@@ -52,7 +52,7 @@ def prune(state: State, keep: int, registry: RegistryReader | None, *, dry_run: 
         nights = state.nights()
         kept = _kept(nights, keep)
         gone = [one for one in nights if one not in kept]
-        wanted = {one.key for night in kept for one in night.decisions() if one.action == "build"}
+        wanted = {one.key for night in kept for one in night.decisions() if one.action in TO_BUILD}
         results = [path for path in _results(state) if _key(path) not in wanted]
         published = _newest_keys(registry) if registry is not None else None
         with storage_errors(f"read {state.root}"):

@@ -74,11 +74,6 @@ def unverified(targets: tuple[str, ...]) -> Reason:
     return Reason(what="previously unverified", detail=detail)
 
 
-def yanked(version: str, why: str) -> Reason:
-    """For a version whose newest build was yanked."""
-    return Reason(what="yanked", detail=f"{version}: {why}" if why else version)
-
-
 def depends(before: Collection[str], now: Collection[str]) -> Reason:
     """For a package that needs other packages than before."""
     old, new = (", ".join(sorted(packages)) or "none" for packages in (before, now))

@@ -18,6 +18,7 @@ from tfaot_pkg.ground.keys import Key
 from tfaot_pkg.ground.storage import new_folder, remove_folder, storage_errors, write_file
 from tfaot_pkg.ground.temporary import temporary_folder
 from tfaot_pkg.nightly.outcome import Attempt
+from tfaot_pkg.nightly.types import Policy
 
 if TYPE_CHECKING:
     from tfaot_pkg.pipeline.publish import Release
@@ -55,6 +56,13 @@ class Results:
             return verified
         failed = _read(self.failure(key))
         return failed if failed is not None and failed.night == night else None
+
+    def remembered(self, key: Key, policy: Policy) -> Attempt | None:
+        """How an earlier build of `key` failed, if it would end so again and no other one was verified."""
+        failed = _read(self.failure(key))
+        if failed is None or not failed.would_end_so(policy) or self.get(key, "") is not None:
+            return None
+        return failed
 
     def put(self, key: Key, attempt: Attempt, release: Release | None = None) -> None:
         """Record the result of `key`; `release` is that of a verified build. The first verified result stays."""

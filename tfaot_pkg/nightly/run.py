@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import date, datetime, timezone
@@ -27,11 +27,22 @@ from tfaot_pkg.nightly.executors import FIRST_PAUSE, Executor, attempts
 from tfaot_pkg.nightly.outcome import Attempt, Request, class_for, outcome_for, refusal, settled
 from tfaot_pkg.nightly.plan import not_planned
 from tfaot_pkg.nightly.results import Results
-from tfaot_pkg.nightly.state import NightFolder, State, Summary, Verdict
-from tfaot_pkg.nightly.types import FAILURES, OF_MACHINES, Decision, Outcome, OutcomeKind, Policy, Task
+from tfaot_pkg.nightly.state import Gate, NightFolder, State, Summary, Verdict
+from tfaot_pkg.nightly.types import (
+    FAILURES,
+    MODEL_FAULTS,
+    OF_MACHINES,
+    TO_BUILD,
+    Decision,
+    Outcome,
+    OutcomeKind,
+    Policy,
+    Task,
+)
 
 FAILED, WITHHELD, INFRASTRUCTURE = 24, 25, 26
-"""Exit codes of a night: models failed; nothing was published, because too many did; the machines failed."""
+"""Exit codes of a night: models failed; so many that what was built with their toolchain is not published; the
+machines failed."""
 
 
 def exit_code_of(kinds: Iterable[OutcomeKind], *, withheld: bool) -> int:
@@ -82,7 +93,7 @@ class Watch(Protocol):
     def excluded(self, worker: str, why: str) -> None:
         """`worker` gets no more builds in this night."""
 
-    def gate(self, verdict: Verdict) -> None:
+    def gate(self, gate: Gate) -> None:
         """All builds have ended."""
 
     def outcome(self, outcome: Outcome) -> None:
@@ -95,7 +106,7 @@ class NightRun:
 
     night: NightFolder
     outcomes: tuple[Outcome, ...]
-    verdict: Verdict
+    gate: Gate
 
     @property
     def counts(self) -> dict[OutcomeKind, int]:
@@ -104,7 +115,7 @@ class NightRun:
     @property
     def exit_code(self) -> int:
         """0 if nothing failed."""
-        return exit_code_of(self.counts, withheld=self.verdict.withheld)
+        return exit_code_of(self.counts, withheld=bool(self.gate.withheld))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,20 +159,20 @@ class Coordinator:
             if cut_off is None:
                 decisions = plan()
                 return _Night(self, self.state.new_night(decisions, self.today()), decisions).run()
-            verdict = cut_off.verdict()
-            if verdict is None:  # nothing is published yet, so the night may follow changes since its plan
+            gate = cut_off.gate()
+            if gate is None:  # nothing is published yet, so the night may follow changes since its plan
                 decisions = plan()
                 cut_off.plan_anew(decisions)
                 return _Night(self, cut_off, decisions).run(again=True)
-            # Versions may be published already, so the night keeps its plan and its verdict.
+            # Versions may be published already, so the night keeps its plan and its verdicts.
             decisions = cut_off.decisions()
             # The whole definition, because this command may select other tasks than the one whose night was cut off.
             refused = not_planned(decisions, (whole or plan)())
-            return _Night(self, cut_off, decisions, verdict=verdict, refused=refused).run(again=True)
+            return _Night(self, cut_off, decisions, gate=gate, refused=refused).run(again=True)
 
 
 class _Night:
-    """One running night: `verdict` is that of the gate before the night was cut off.
+    """One running night: `gate` is that before the night was cut off.
 
     `refused` says by task why a build in its plan is not published.
     """
@@ -172,17 +183,17 @@ class _Night:
         night: NightFolder,
         decisions: Sequence[Decision],
         *,
-        verdict: Verdict | None = None,
+        gate: Gate | None = None,
         refused: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._with = coordinator
         self._night = night
         self._decisions = tuple(decisions)
-        self._verdict = verdict
+        self._gate = gate
         self._refused = refused
         self._places = by_place(self._decisions)
         self._outcomes = {outcome.task: outcome for outcome in night.outcomes()}
-        self._failing = coordinator.state.failing()  # read now: damage is reported before builds
+        self._working = coordinator.state.working()  # read now: damage is reported before builds
         self._verified: dict[str, tuple[Attempt, int]] = {}
         self._excluded: dict[str, str] = {}
 
@@ -191,12 +202,12 @@ class _Night:
         order = in_order(self._decisions)
         self._record_settled()
         self._build()
-        verdict = self._gate()
+        gate = self._pass_gate()
         # Dependencies first: a version is published only if none of its dependencies failed.
         for decision in order:
             if decision.task.id in self._verified:
-                self._record(self._published(decision, verdict))
-        return self._end(verdict)
+                self._record(self._published(decision, gate))
+        return self._end(gate)
 
     def _record_settled(self) -> None:
         """The outcomes of tasks that are not built."""
@@ -206,14 +217,19 @@ class _Night:
         tasks = [one.task for one in self._decisions if one.task.id not in self._refused]
         # Each night, whatever it builds: these packages are of earlier nights.
         missing = self._with.publisher.catch_up(self._with.state.results, tasks)
-        undone = [one for one in left if one.action != "build" and one.task.id not in self._refused]
+        undone = [one for one in left if one.action not in TO_BUILD and one.task.id not in self._refused]
         self._record(*(settled(one, missing.get(one.task.id, "")) for one in undone))
+        for one in left:
+            if one.action == "failed before" and one.task.id not in self._refused:
+                known = self._with.state.results.remembered(one.key, self._with.policy)
+                if known is not None:
+                    self._known(one, known, 0)
 
     def _build(self) -> None:
         """Build the tasks that have neither an outcome nor a stored result."""
-        wanted = [one for one in self._decisions if one.action == "build" and one.task.id not in self._outcomes]
+        wanted = [one for one in self._decisions if one.action in TO_BUILD and one.task.id not in self._outcomes]
         results = self._with.state.results
-        # A stored failure counts in its own night only: the next night may build on another machine (decision 023).
+        # What failed in an earlier night is here because it is to be tried again: the plan says so.
         stored = {one.task.id: results.get(one.key, self._night.name) for one in wanted}
         missing = [one for one in wanted if stored[one.task.id] is None]
         if len(missing) < len(wanted):
@@ -263,26 +279,34 @@ class _Night:
         else:
             self._record(self._outcome(decision, attempt.kind, attempt, tries))
 
-    def _gate(self) -> Verdict:
-        verdict = self._verdict
-        if verdict is None:
-            tried = [one for one in self._decisions if one.action in _TRIED]
-            failed = [(one.task.model, one.task.toolchain) for one in tried if one.task.id not in self._verified]
-            # Tasks that failed before count on neither side: see `Verdict`.
-            known = sum(place in self._failing for place in failed)
-            verdict = Verdict(
-                built=len(tried) - known, failed=len(failed) - known, limit=self._with.policy.max_failures
-            )
-            # On disk before the first publication: a resumed night with a verdict is not planned again.
-            self._night.set_verdict(verdict)
-        self._with.watch.gate(verdict)
-        return verdict
+    def _pass_gate(self) -> Gate:
+        gate = self._gate
+        if gate is None:
+            gate = Gate(verdicts=tuple(self._verdicts()))
+            # On disk before the first publication: a resumed night with verdicts is not planned again.
+            self._night.set_gate(gate)
+        self._with.watch.gate(gate)
+        return gate
 
-    def _published(self, decision: Decision, verdict: Verdict) -> Outcome:
+    def _verdicts(self) -> Iterator[Verdict]:
+        """One for each toolchain of which something was built that worked before, see `Verdict`."""
+        built: Counter[str] = Counter()
+        failed: Counter[str] = Counter()
+        for one in self._decisions:
+            task, outcome = one.task, self._outcomes.get(one.task.id)
+            faulty = outcome is not None and outcome.kind in MODEL_FAULTS
+            if one.action in _TRIED and (task.model, task.toolchain) in self._working:
+                built[task.toolchain] += faulty or task.id in self._verified
+                failed[task.toolchain] += faulty
+        for name, count in sorted(built.items()):
+            yield Verdict(toolchain=name, built=count, failed=failed[name], limit=self._with.policy.max_failures)
+
+    def _published(self, decision: Decision, gate: Gate) -> Outcome:
         """Publish a verified result, if that is allowed. Returns its outcome."""
         attempt, tries = self._verified[decision.task.id]
-        if verdict.withheld:
-            return self._outcome(decision, "withheld", attempt, tries, error=str(verdict))
+        if gate.withholds(decision.task.toolchain):
+            why = str(gate.of(decision.task.toolchain))
+            return self._outcome(decision, "withheld", attempt, tries, error=why)
         failing = next((one for one in needed(decision, self._places) if self._has_failed(one)), None)
         if failing is not None:
             why = f"it needs {failing.task.id}: {self._outcomes[failing.task.id].kind}"
@@ -336,9 +360,9 @@ class _Night:
             self._outcomes[outcome.task] = outcome
             self._with.watch.outcome(outcome)
 
-    def _end(self, verdict: Verdict) -> NightRun:
+    def _end(self, gate: Gate) -> NightRun:
         outcomes = tuple(self._outcomes[one.task.id] for one in self._decisions)
-        done = NightRun(night=self._night, outcomes=outcomes, verdict=verdict)
+        done = NightRun(night=self._night, outcomes=outcomes, gate=gate)
         built = {one.task.id for one in self._decisions if one.action in _TRIED}
         # The history before `night.json`: a night that is over is never resumed to complete it.
         self._with.state.add_history(self._night, [one for one in outcomes if one.task in built])
@@ -348,7 +372,7 @@ class _Night:
                 night=self._night.name,
                 ended=ended,
                 counts=done.counts,
-                withheld=str(verdict) if verdict.withheld else "",
+                withheld=gate.withheld,
                 exit_code=done.exit_code,
                 excluded=self._excluded,
             )

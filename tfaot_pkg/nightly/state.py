@@ -29,7 +29,7 @@ from tfaot_pkg.ground.documents import convert, plain, read, read_json, write, w
 from tfaot_pkg.ground.keys import Key, canonical_json
 from tfaot_pkg.ground.storage import append_lines, locked, new_folder, remove_folder, storage_errors, write_file
 from tfaot_pkg.nightly.results import Results
-from tfaot_pkg.nightly.types import FAILURES, Decision, Outcome, OutcomeKind
+from tfaot_pkg.nightly.types import FAILURES, MODEL_FAULTS, Decision, Outcome, OutcomeKind
 
 _HINT = "move this night's folder away and run again"
 _NIGHT = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})\.([0-9]+)")
@@ -39,29 +39,56 @@ _LOCK_TIMEOUT = 1.0  # seconds: the holder works for hours
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Whether a night may publish: `failed` of the `built` tasks failed, and at most a share of `limit` may.
+    """Whether a night may publish what it built with `toolchain`: of `built` tasks, `failed` failed, and at most a
+    share of `limit` may.
 
-    Tasks that failed before and fail again are not counted: else a few broken models would withhold all others.
+    Only tasks count that succeeded when they were tried last: else a few broken models, or a toolchain that is new and
+    does not build them, would withhold all others. Faults of machines do not count.
     """
 
+    toolchain: str
     built: int
     failed: int
     limit: float
 
     @property
     def withheld(self) -> bool:
-        """False if nothing was verified: there is nothing to withhold."""
-        return self.built > self.failed > self.limit * self.built
+        return self.failed > self.limit * self.built
 
     def __str__(self) -> str:
-        return f"{self.failed} of {self.built} builds newly failed, more than policy.max_failures ({self.limit:.0%})"
+        whose = f"{self.toolchain}: " if self.toolchain else ""
+        return (
+            f"{whose}{self.failed} of {self.built} builds newly failed, more than policy.max_failures "
+            f"({self.limit:.0%})"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Gate(Verdict):
-    """gate.json."""
+class Gate:
+    """The verdicts of a night, each about one toolchain: gate.json."""
 
-    format: int = 1
+    verdicts: tuple[Verdict, ...]
+    format: int = 2
+
+    def of(self, toolchain: str) -> Verdict | None:
+        """The verdict about `toolchain`; None if nothing of it counted."""
+        return next((one for one in self.verdicts if one.toolchain in ("", toolchain)), None)
+
+    def withholds(self, toolchain: str) -> bool:
+        found = self.of(toolchain)
+        return found is not None and found.withheld
+
+    @property
+    def withheld(self) -> str:
+        """Why something is not published; "" if all is that was verified."""
+        return "; ".join(str(one) for one in self.verdicts if one.withheld)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OldGate:
+    built: int
+    failed: int
+    limit: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +103,8 @@ class _Plan:
 class Summary:
     """night.json: how a night ended, for people who read its folder.
 
-    `ended` is the time in UTC, `counts` the number of tasks by kind of outcome, `withheld` says why nothing was
-    published, "" if something was. `excluded` are workers that got no more builds, with the reason.
+    `ended` is the time in UTC, `counts` the number of tasks by kind of outcome, `withheld` says why some were not
+    published, "" if all were. `excluded` are workers that got no more builds, with the reason.
     """
 
     night: str
@@ -154,17 +181,21 @@ class NightFolder:
         with storage_errors(f"write {self._outcomes}"):
             append_lines(self._outcomes, [canonical_json(plain(one)) for one in outcomes])
 
-    def verdict(self) -> Verdict | None:
-        """The verdict of the gate; None before it was reached."""
+    def gate(self) -> Gate | None:
+        """The verdicts of the gate; None before it was reached."""
         if not self._gate.exists():
             return None
-        gate = _read(_Gate, self._gate)
-        return Verdict(built=gate.built, failed=gate.failed, limit=gate.limit)
+        try:
+            return _read(Gate, self._gate)
+        except StorageError:
+            # Before format 2 a night had one verdict about all.
+            old = _read(_OldGate, self._gate)
+            return Gate(verdicts=(Verdict(toolchain="", built=old.built, failed=old.failed, limit=old.limit),))
 
-    def set_verdict(self, verdict: Verdict) -> None:
-        """Record the verdict of the gate: it applies to this night, even if publishing is cut off."""
+    def set_gate(self, gate: Gate) -> None:
+        """Record the verdicts of the gate: they apply to this night, even if publishing is cut off."""
         with storage_errors(f"write {self._gate}"):
-            write_file(self._gate, write(_Gate(built=verdict.built, failed=verdict.failed, limit=verdict.limit)))
+            write_file(self._gate, write(gate))
 
     def summary(self) -> Summary | None:
         """How the night ended; None before."""
@@ -253,15 +284,21 @@ class State:
             if end is None or order < end:
                 yield line["night"], _outcome_of(line, path, number)
 
-    def failing(self) -> frozenset[tuple[str, str]]:
-        """(model, toolchain) of the tasks whose last try failed.
+    def working(self) -> frozenset[tuple[str, str]]:
+        """(model, toolchain) of the tasks that succeeded when they were tried last.
 
-        Withheld nights do not count: their failures stay new until they are fixed or a night publishes despite them.
+        What a night withheld does not count: its failures stay new until they are fixed or a night publishes despite
+        them. Faults of machines and of other models say nothing.
         """
         lines = list(self.history())
-        withheld = {night for night, one in lines if one.kind == "withheld"}
-        last = {(one.model, one.toolchain): one.kind for night, one in lines if night not in withheld}
-        return frozenset(place for place, kind in last.items() if kind in FAILURES)
+        withheld = {(night, one.toolchain) for night, one in lines if one.kind == "withheld"}
+        said = MODEL_FAULTS | {"published", "upload failed"}
+        last = {
+            (one.model, one.toolchain): one.kind
+            for night, one in lines
+            if one.kind in said and (night, one.toolchain) not in withheld
+        }
+        return frozenset(place for place, kind in last.items() if kind not in MODEL_FAULTS)
 
     def add_history(self, night: NightFolder, outcomes: Iterable[Outcome]) -> None:
         """Record the builds of `night` that are not recorded yet, and move older months into files of their own."""

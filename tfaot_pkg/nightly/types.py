@@ -15,8 +15,14 @@ from typing import Literal
 
 from tfaot_pkg.ground.keys import Key
 
-Action = Literal["build", "up to date", "skip", "fail"]
-"""`fail`: its spec or source cannot be read, so it cannot be planned; the reason's `what` is the error's kind."""
+Action = Literal["build", "failed before", "refuse", "up to date", "skip", "fail"]
+"""`failed before`: an earlier night built the same inputs, and failed. `refuse`: the files of a published version
+changed, or it was yanked. `fail`: its spec or source cannot be read, so it cannot be planned; the reason's `what` is
+the error's kind.
+"""
+
+TO_BUILD: tuple[Action, ...] = ("build", "failed before")
+"""Actions that may publish: what failed before is built if its failure is not stored any more."""
 
 OutcomeKind = Literal[
     "infrastructure failed",
@@ -28,12 +34,14 @@ OutcomeKind = Literal[
     "out of memory",
     "dependency failed",
     "withheld",
+    "refused",
     "published",
     "skipped",
     "up to date",
 ]
-"""In the order in which reports show them. `withheld`: verified, but too many other builds of the night failed, so
-nothing was published. `upload failed`: the registry has it, but not every Conan remote."""
+"""In the order in which reports show them. `withheld`: verified, but too many builds with its toolchain newly failed.
+`refused`: the files of a published version changed, or it was yanked. `upload failed`: the registry has it, but not
+every Conan remote."""
 
 MODEL_FAULTS: frozenset[OutcomeKind] = frozenset(
     {"build failed", "validation failed", "not reproducible", "timed out", "out of memory"}
@@ -52,10 +60,10 @@ ChangedSource = Literal["refuse", "build"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Limits of a night. If a larger share than `max_failures` of the builds newly fails, nothing is published;
-    `timeout` is in seconds, `memory` and `output` in bytes, each per build; `retries` are of infrastructure failures.
-    With `reproduce` every build is made twice and compared. `keep_nights` is None if all of them stay. A night ends if
-    its cluster has no worker for `worker_wait` seconds.
+    """Limits of a night. If a larger share than `max_failures` of a toolchain's builds newly fails, none of them is
+    published; `timeout` is in seconds, `memory` and `output` in bytes, each per build; `retries` are of infrastructure
+    failures. With `reproduce` every build is made twice and compared. `keep_nights` is None if all of them stay. A
+    night ends if its cluster has no worker for `worker_wait` seconds.
     `unverified_targets` are published without validation if no machine of the night can run their code.
     """
 

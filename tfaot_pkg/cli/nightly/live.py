@@ -17,7 +17,7 @@ from tfaot_pkg.cli.progress import shown
 from tfaot_pkg.ground.wording import counted, say
 from tfaot_pkg.nightly.outcome import Attempt, first_words
 from tfaot_pkg.nightly.run import Watch
-from tfaot_pkg.nightly.state import Verdict
+from tfaot_pkg.nightly.state import Gate
 from tfaot_pkg.nightly.types import FAILURES, Decision, Outcome
 
 _SHOWN = 8
@@ -53,9 +53,9 @@ class Lines:
     def excluded(self, worker: str, why: str) -> None:
         say(f"no more builds for the worker {worker}: {why}")
 
-    def gate(self, verdict: Verdict) -> None:
-        if verdict.withheld:
-            say(f"nothing is published: {verdict}")
+    def gate(self, gate: Gate) -> None:
+        if gate.withheld:
+            say(f"not published: {gate.withheld}")
 
     def outcome(self, outcome: Outcome) -> None:
         if outcome.kind not in _TOLD_BY_COUNTS and outcome.task not in self._told:
@@ -91,10 +91,10 @@ class LiveTable:
     def excluded(self, worker: str, why: str) -> None:
         self._last.append((worker, "excluded", why))
 
-    def gate(self, verdict: Verdict) -> None:
+    def gate(self, gate: Gate) -> None:
         self._running = tuple  # all builds have ended: the executor that would be asked is closed
-        if verdict.withheld:
-            self._last.append(("", "withheld", str(verdict)))
+        if gate.withheld:
+            self._last.append(("", "withheld", gate.withheld))
 
     def outcome(self, outcome: Outcome) -> None:
         self._counts[outcome.kind] += 1

@@ -29,6 +29,7 @@ ToolchainOption = Annotated[
         help="Only this toolchain, tfaot for models that no TensorFlow reads. Repeatable.",
     ),
 ]
+RetryFlag = Annotated[bool, typer.Option("--retry", help="Also build what failed before with the same inputs.")]
 ChangedSinceOption = Annotated[
     str | None,
     typer.Option("--changed-since", metavar="REV", help="Only models that changed in git since this revision."),
@@ -39,7 +40,14 @@ DEFINITION = Path("registry/registry.yaml")
 # Characters that Markdown or HTML would interpret in a cell of a table.
 _SPECIAL = re.compile(r"([|<>*`\[\]\\])")
 _HEADS = ("task", "what", "why")
-_STYLES = {"build": "bold yellow", "up to date": "green", "skip": "dim", "fail": "bold red"}
+_STYLES = {
+    "build": "bold yellow",
+    "failed before": "red",
+    "refuse": "red",
+    "up to date": "green",
+    "skip": "dim",
+    "fail": "bold red",
+}
 
 
 @command()
@@ -48,6 +56,7 @@ def plan(
     definition: DefinitionArgument = DEFINITION,
     *,
     state: StateOption = None,
+    retry: RetryFlag = False,
     changed_since: ChangedSinceOption = None,
     model: ModelOption = "*",
     toolchain: ToolchainOption = None,
@@ -75,6 +84,7 @@ def plan(
         model=model,
         toolchains=tuple(toolchain or ()),
         changed_since=changed_since,
+        retry=retry,
     )
     shown = [one for one in made.decisions if all_ or one.action != "up to date"]
     if said.json:
@@ -112,7 +122,8 @@ def markdown_of(made: NightPlan, shown: Sequence[Decision]) -> str:
 def _text(made: NightPlan, shown: Sequence[Decision]) -> str:
     rows = list(_rows(shown, "; "))
     width = max((len(row[0]) for row in rows), default=0)
-    return "\n".join([*(f"{row[0]:<{width}}  {row[1]:<10}  {row[2]}".rstrip() for row in rows), _counts(made)])
+    wide = max([len("up to date"), *(len(row[1]) for row in rows)])
+    return "\n".join([*(f"{row[0]:<{width}}  {row[1]:<{wide}}  {row[2]}".rstrip() for row in rows), _counts(made)])
 
 
 def _print_table(made: NightPlan, shown: Sequence[Decision]) -> None:
@@ -143,8 +154,8 @@ def _counts(made: NightPlan) -> str:
     from tfaot_pkg.nightly.plan import summary
 
     counts = summary(made.decisions)
-    words = {"build": "to build", "up to date": "up to date", "skip": "skipped", "fail": "cannot be planned"}
-    told = [f"{count:,} {words[action]}" for action, count in counts.items() if count]
+    words = {"build": "to build", "refuse": "refused", "skip": "skipped", "fail": "cannot be planned"}
+    told = [f"{count:,} {words.get(action, action)}" for action, count in counts.items() if count]
     return ", ".join(told) or "no tasks: no model is selected"
 
 

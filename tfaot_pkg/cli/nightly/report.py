@@ -38,7 +38,7 @@ def report(
 ) -> Result:
     """Write the report of a night: pages, report.json, junit.xml, and summary.md for CI.
 
-    Exit codes: 0 no failure; 24 models failed; 25 so many that nothing was published; 26 machines failed;
+    Exit codes: 0 no failure; 24 models failed; 25 so many that a toolchain published nothing; 26 machines failed;
     27 the night is not over.
 
     Examples: tfaot-pkg nightly report; tfaot-pkg nightly report registry/registry.yaml --night 2026-11-21.1 -o site

@@ -18,6 +18,7 @@ from tfaot_pkg.cli.nightly.plan import (
     ChangedSinceOption,
     DefinitionArgument,
     ModelOption,
+    RetryFlag,
     StateOption,
     ToolchainOption,
 )
@@ -81,13 +82,15 @@ def run(
     scheduler: SchedulerOption = "",
     scheduler_file: SchedulerFileOption = None,
     new: NewFlag = False,
+    retry: RetryFlag = False,
     changed_since: ChangedSinceOption = None,
     model: ModelOption = "*",
     toolchain: ToolchainOption = None,
 ) -> Result:
     """Build, verify and publish what `nightly plan` lists. A night that was interrupted is continued.
 
-    Exit code 0: no failure; 24: models failed; 25: so many that nothing was published; 26: machines failed.
+    Exit code 0: no failure; 24: models failed; 25: so many that what was built with their toolchain is not published;
+    26: machines failed.
 
     Examples: tfaot-pkg nightly run registry/registry.yaml; tfaot-pkg nightly run --scheduler tcp://farm:8786
     """
@@ -104,7 +107,7 @@ def run(
     hide_secrets(os.environ)
     # The whole plan too: a night that was interrupted may have had other tasks than the options of this command select.
     whole = partial(plan_night, loaded, state=root, folders=session.folders, progress=session.progress)
-    part = partial(whole, model=model, toolchains=tuple(toolchain or ()), changed_since=changed_since)
+    part = partial(whole, model=model, toolchains=tuple(toolchain or ()), changed_since=changed_since, retry=retry)
     with _coordinator(loaded, root, session, publisher, where) as coordinator:
         done = coordinator.run(lambda: part().decisions, whole=lambda: whole().decisions, new=new)
     # After the night, because both take the lock of the state folder.
@@ -227,7 +230,7 @@ def _document(done: NightRun, pruned: Pruned | None) -> dict[str, object]:
         "night": done.night.name,
         "folder": str(done.night.folder),
         "counts": done.counts,
-        "withheld": done.verdict.withheld,
+        "withheld": done.gate.withheld,
         "exit_code": done.exit_code,
         "outcomes": done.outcomes,
         "pruned": list(pruned.nights) if pruned is not None else [],
@@ -249,8 +252,8 @@ def _lines(done: NightRun) -> Iterator[str]:
                 yield f"  log: {done.night.folder / one.log}"
             if one.command:
                 yield f"  by hand: {one.command}"
-    if done.verdict.withheld:
-        yield f"nothing was published: {done.verdict}"
+    if done.gate.withheld:
+        yield f"not published: {done.gate.withheld}"
     counts = ", ".join(f"{count:,} {kind}" for kind, count in done.counts.items()) or "no tasks"
     yield f"night {done.night.name}: {counts}"
 

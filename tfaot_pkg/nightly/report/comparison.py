@@ -20,7 +20,7 @@ ChangeKind = Literal["newly failing", "still failing", "fixed", "new", "unchange
 Past = Sequence[tuple[str, Outcome]]
 """A task's outcomes before tonight: (the night's name, outcome), the oldest first."""
 
-UNTRIED: frozenset[OutcomeKind] = frozenset({"skipped"})
+UNTRIED: frozenset[OutcomeKind] = frozenset({"skipped", "refused"})
 """Outcomes that do not show whether a model builds."""
 
 

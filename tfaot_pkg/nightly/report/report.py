@@ -32,7 +32,7 @@ UNFINISHED = 27
 EXIT_CODES = {
     0: "nothing failed",
     FAILED: "models failed, and what depends on them; all others are published",
-    WITHHELD: "nothing was published, because too many builds failed (policy.max_failures)",
+    WITHHELD: "with a toolchain nothing was published, because too many builds failed (policy.max_failures)",
     INFRASTRUCTURE: "machines failed, not models: some models' state is unknown",
     UNFINISHED: "the night is not over: tasks have no outcome yet",
 }
@@ -84,7 +84,7 @@ class Line:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """A night. `before` is the name of the one before it, empty for the first; `pending` are tasks without outcome,
-    `gone` tasks of the night before that are no longer planned; `withheld` says why nothing was published, if so.
+    `gone` tasks of the night before that are no longer planned; `withheld` says why some were not published, if so.
     """
 
     night: str
@@ -268,7 +268,7 @@ def read_report(state: State, night: NightFolder, published: Callable[[], Iterab
     nights = state.nights()
     place = nights.index(night)
     before = nights[place - 1] if place else None
-    verdict = night.verdict()
+    gate = night.gate()
     return make_report(
         night.name,
         night.decisions(),
@@ -277,7 +277,7 @@ def read_report(state: State, night: NightFolder, published: Callable[[], Iterab
         history=state.history(before=night),
         log_of=lambda outcome: _log(night, outcome),
         published=published,
-        withheld=str(verdict) if verdict is not None and verdict.withheld else "",
+        withheld=gate.withheld if gate is not None else "",
     )
 
 

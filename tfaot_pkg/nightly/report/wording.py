@@ -11,6 +11,7 @@ TONES: dict[OutcomeKind, str] = {
     "up to date": "",
     "skipped": "",
     "withheld": "warn",
+    "refused": "warn",
     "dependency failed": "warn",
     "infrastructure failed": "warn",
     "upload failed": "warn",

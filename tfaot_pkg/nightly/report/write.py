@@ -144,7 +144,7 @@ def _trends(task: TaskReport) -> Sequence[dict[str, object]]:
     ]
 
 
-_SKIPPED = frozenset({"skipped", "withheld"})
+_SKIPPED = frozenset({"skipped", "withheld", "refused"})
 
 
 def junit(report: Report) -> bytes:
@@ -178,7 +178,7 @@ def _case(suite: Element, task: TaskReport) -> None:
         time=f"{outcome.seconds:.3f}",
     )  # fmt: skip
     if outcome.kind in _SKIPPED:
-        reason = outcome.error if outcome.kind == "withheld" else "; ".join(map(str, task.reasons))
+        reason = outcome.error if outcome.kind in ("withheld", "refused") else "; ".join(map(str, task.reasons))
         SubElement(case, "skipped", message=plain(f"{outcome.kind}: {reason}"))
     elif task.failed:
         # JUnit tells both apart as this tool does: a test that failed, and one that could not be run.
@@ -216,7 +216,7 @@ def markdown(report: Report) -> str:
     parts = [
         f"## Nightly {_text(report.night)}",
         report.headline,
-        f"**Nothing was published.** {_text(report.withheld)}" if report.withheld else "",
+        f"**Not published:** {_text(report.withheld)}" if report.withheld else "",
         *_section("Failed", ("task", "outcome", "difference", "error", "dependents"), _failures(report)),
         *_section("Failures by class", ("class", "models"), _groups(report)),
         *_section(
