@@ -171,6 +171,8 @@ CPP = """
 
 int main() {
   tfaot::Model<tfaot_model::mixture> model;
+  const tfaot::Shared<tfaot_model::mixture> shared;
+  tfaot::Threads threads(3);
   static_assert(tfaot_model::mixture::any_batch_size, "");
   for (const std::size_t rows : {1u, 5u, 777u}) {
     std::vector<std::int64_t> n(rows, 3), near(rows);
@@ -183,7 +185,7 @@ int main() {
     const tfaot::span<bool> flag_span(reinterpret_cast<bool*>(flag.data()), rows);
     model.run(rows, {n, on, shift, x}, {flag_span, half, near, twice, y});
     const std::vector<float> alone = y;
-    model.run_parallel(rows, {n, on, shift, x}, {flag_span, half, near, twice, y}, 3);
+    shared.run(rows, {n, on, shift, x}, {flag_span, half, near, twice, y}, tfaot::team_of(threads));
     std::printf("%s %g %d %g %d\\n", model.batchRule(rows).text().c_str(), half[rows - 1], int(near[rows - 1]),
                 double(twice[2]), alone == y);
   }

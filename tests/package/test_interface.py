@@ -228,18 +228,3 @@ def test_mistakes_are_errors_of_the_compiler_that_say_which(
         assert message in lines[first], call
         assert first <= 8, call
         assert DETAILS.get(call, "") in "\n".join(lines[: first + 12]), call
-
-
-@pytest.mark.parametrize("compiler", ["g++", "clang++"])
-def test_a_header_that_is_missing_for_threads_is_named(
-    compiler: str, fakes: Path, tmp_path: Path, require_program: RequireProgram
-) -> None:
-    source = tmp_path / "parallel.cpp"
-    source.write_text(
-        "#include <tfaot/model.h>\n#include <tfaot-model-affine/model.h>\nusing M = tfaot_model::affine;\n"
-        "void use(tfaot::Model<M>& model, M::Inputs in, M::Outputs out) { model.run_parallel(8, in, out); }\n"
-    )
-    with pytest.raises(CommandFailed) as caught:
-        run([require_program(compiler), "-std=c++17", f"-I{fakes}/include", "-fsyntax-only", source])
-    first = next(line for line in caught.value.output.splitlines() if "error:" in line)
-    assert "tfaot: this needs #include <tfaot/threads.h>" in first

@@ -23,6 +23,8 @@
 #include <tfaot-model-digits/model.h>
 #include <tfaot-model-wine/model.h>
 #include <tfaot/pool.h>
+#include <tfaot/shared.h>
+#include <tfaot/threads.h>
 
 namespace {
 
@@ -146,6 +148,8 @@ class Test {
 
   void contiguous(std::size_t offset) {
     tfaot::Model<W> model;
+    const tfaot::Shared<W> shared;
+    tfaot::Threads threads(2);
     InRows in(W::inputs, offset);
     in.copy_from(in_);
     OutRows out(W::outputs, offset);
@@ -157,7 +161,7 @@ class Test {
         if (check) expect(answers_.agree_with(outputs, size), "the caller's buffers", size);
         const Outputs own = model.run(size, inputs);
         if (check) expect(answers_.agree_with(own, size), "the model's buffers", size);
-        model.run_parallel(size, inputs, outputs, 2);
+        shared.run(size, inputs, outputs, tfaot::team_of(threads));
         if (check) expect(answers_.agree_with(outputs, size), "two threads", size);
       }
     };

@@ -61,14 +61,6 @@ void calibrate_has_nothing_to_measure() {
   expect(model.compiled().instance().planner().costs() == costs && calls(model, 9) == Sizes(9, 9), "calibrate");
 }
 
-void parts_of_any_size_run_on_threads() {
-  tfaot::Model<any> model;
-  const std::vector<float> x(10);
-  Sizes size(10);
-  model.run_parallel(10, {x}, {size}, 3);
-  expect(size == Sizes{4, 4, 4, 4, 4, 4, 4, 4, 2, 2}, "three parts");
-}
-
 void numbers_of_rows_that_do_not_fit_are_refused() {
   tfaot::Model<any> model;
   std::vector<float> x(4);
@@ -93,8 +85,6 @@ void an_output_without_a_batch_axis_needs_one_call() {
   });
   expect_error("fixed: batch size: expected one call" + because + "5", [&] { model.setBatchRule("5:1,4"); });
   model.setBatchRule("5:5");
-  model.run_parallel(5, {x}, {size, whole}, 2);
-  expect(size == Sizes(5, 5), "run_parallel does not divide such a batch");
 }
 
 void a_library_that_does_not_tell_takes_its_sizes_only() {
@@ -132,7 +122,6 @@ void test_any_size() {
   every_size_is_one_call();
   rules_are_obeyed();
   calibrate_has_nothing_to_measure();
-  parts_of_any_size_run_on_threads();
   numbers_of_rows_that_do_not_fit_are_refused();
   an_output_without_a_batch_axis_needs_one_call();
   a_library_that_does_not_tell_takes_its_sizes_only();

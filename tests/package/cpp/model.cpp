@@ -2,7 +2,6 @@
 #include <tfaot/dynamic.h>
 #include <tfaot/model.h>
 #include <tfaot/pool.h>
-#include <tfaot/threads.h>
 
 #include <array>
 #include <chrono>
@@ -30,6 +29,7 @@ static_assert(!std::is_copy_constructible<tfaot::Model<affine>>::value, "move-on
 static_assert(std::is_nothrow_move_constructible<tfaot::Model<affine>>::value, "");
 
 extern "C" std::size_t tfaot_model_affine_0123456789ab_runs(std::int64_t batch_size);
+extern "C" void tfaot_model_affine_0123456789ab_during(void (*called)());
 
 namespace {
 
@@ -273,10 +273,6 @@ void outputs_without_a_batch_axis() {
   expect_error(refusal + "3", [&] { model.setBatchRule("3:1,2"); });
   expect_error(refusal + "1", [&] { model.setBatchRule("1:2"); });
   model.setBatchRule("2:2");
-  std::vector<float> parts(2);
-  double sum[1] = {};
-  model.run_parallel(2, {{x.data(), 4}}, {sum, parts}, 2);
-  expect(sum[0] == 4.0 && parts[1] == 2.0f, "run_parallel does not divide such a batch");
 }
 
 void rows_that_depend_on_one_another_run_as_whole_batches_only() {
@@ -303,9 +299,6 @@ void rows_that_depend_on_one_another_run_as_whole_batches_only() {
   strategy.setDefaultRule(4, {1, 4});
   model.setBatchStrategy(strategy);
   std::vector<float> y(5);
-  model.run_parallel(4, {{x.data(), 4}}, {{y.data(), 4}}, 2);
-  expect(y[0] == -2 && y[3] == 3, "run_parallel does not divide such a batch");
-  expect_error(refusal + "5", [&] { model.run_parallel(5, {x}, {y}, 2); });
   model.calibrate(std::chrono::nanoseconds(1));
   expect(model.run(4, {{x.data(), 4}}).y[0] == -2, "after calibrate");
   tfaot::DynamicModel dynamic(centred::table());
@@ -323,18 +316,16 @@ void a_library_that_does_not_tell_of_its_rows_composes_batches_as_before() {
 }
 
 void a_second_call_while_one_is_in_progress_is_refused() {
-  const std::string refusal = "affine: this instance is in use by another thread: use one instance per thread";
-  tfaot::Model<affine> model;
-  std::vector<float> x = flat(8), y(24);
-  std::vector<std::int64_t> label(8);
-  const auto during = [&](std::size_t tasks, auto&& task) {
+  static const std::string refusal = "affine: this instance is in use by another thread: use one instance per thread";
+  static tfaot::Model<affine> model;
+  static std::vector<float> x;
+  x = flat(8);
+  static const auto refused = [&] {
     expect_error(refusal, [&] { model.run(8, {kBias, x}); });
     expect_error(refusal, [&] { model.run<Int64Arrays, FloatArrays>(4, FloatArrays{kBias}, rows(4)); });
-    expect_error(refusal, [&] { model.run_parallel(8, {kBias, x}, {label, y}, 2); });
-    for (std::size_t i = 0; i < tasks; ++i) task(i);
   };
-  model.run_parallel(8, {kBias, x}, {label, y}, during, 2);
-  expect(y[23] == answer(23) && model.run(8, {kBias, x}).y[23] == answer(23), "usable afterwards");
+  tfaot_model_affine_0123456789ab_during([] { refused(); });
+  expect(model.run(8, {kBias, x}).y[23] == answer(23) && model.run(8, {kBias, x}).y[23] == answer(23), "usable afterwards");
   x[0] = -2000.0f;  // the library answers TFAOT_BUSY
   expect_error(refusal, [&] { model.run(8, {kBias, x}); });
   expect_error(refusal, [&] { model.run(8, {kBias, x}); });

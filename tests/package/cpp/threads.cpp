@@ -1,8 +1,9 @@
-// run_parallel, Threads, Pool, Shared and Team over fake models.
+// Threads, Pool, Shared and Team over fake models.
 #include <tfaot/compiled_function.h>
 #include <tfaot/pool.h>
 #include <tfaot/shared.h>
 #include <tfaot/team.h>
+#include <tfaot/threads.h>
 
 #include <algorithm>
 #include <atomic>
@@ -64,92 +65,70 @@ struct Backwards {
   }
 };
 
-void any_number_of_threads_gives_the_same() {
-  tfaot::Model<affine> model;
-  for (const std::size_t threads : {1u, 2u, 3u, 0u, 5u}) {
-    for (const std::size_t count : {0u, 1u, 2u, 3u, 7u, 40u, 1001u}) {
-      Batch batch(count);
-      model.run_parallel(count, batch.inputs(), batch.outputs(), threads);
-      expect(batch.right(), std::to_string(count) + " rows on " + std::to_string(threads) + " threads");
+std::pair<std::size_t, std::size_t> runs_of(const tfaot::Shared<affine>& model, std::size_t count, const tfaot::Team& team) {
+  const std::size_t twos = tfaot_model_affine_0123456789ab_runs(2), fours = tfaot_model_affine_0123456789ab_runs(4);
+  Batch batch(count);
+  model.run(count, batch.inputs(), batch.outputs(), team);
+  expect(batch.right(), std::to_string(count) + " rows on " + std::to_string(team.size()) + " threads");
+  return {tfaot_model_affine_0123456789ab_runs(2) - twos, tfaot_model_affine_0123456789ab_runs(4) - fours};
+}
+
+// So that answers have the same bits.
+void a_batch_is_composed_of_the_same_sizes_by_any_number_of_threads() {
+  for (const char* const target : {"x86-64-v2", "x86-64-v3"}) {
+    const tfaot::Shared<affine> model(target);
+    for (const std::size_t size : {2u, 3u, 5u}) {
+      tfaot::Threads threads(size);
+      for (const std::size_t count : {0u, 1u, 2u, 3u, 7u, 40u, 1001u}) {
+        expect(runs_of(model, count, tfaot::team_of(threads)) == runs_of(model, count, {}), "the same runs");
+      }
     }
   }
+}
+
+// The first run waits until another thread has begun one.
+void parts_of_a_batch_run_at_the_same_time() {
+  static std::atomic<std::size_t> before{0};
+  static std::atomic<bool> is_beside{false};
+  const tfaot::Shared<affine> model("x86-64-v3");
+  tfaot::Threads threads(2);
+  Batch batch(64);
+  before = tfaot_model_affine_0123456789ab_runs(4);
+  tfaot_model_affine_0123456789ab_during([] {
+    for (int i = 0; i < 10'000 && !is_beside; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      is_beside = tfaot_model_affine_0123456789ab_runs(4) > before + 1;
+    }
+  });
+  model.run(64, batch.inputs(), batch.outputs(), tfaot::team_of(threads));
+  expect(is_beside && batch.right(), "two threads");
+}
+
+void wrong_sizes_and_failures_of_parts_come_back_to_the_caller() {
+  const tfaot::Shared<affine> model("x86-64-v3");
   tfaot::Threads threads(3);
-  tfaot::Model<affine> other;
-  for (int i = 0; i < 50; ++i) {
-    Batch first(64), second(65);
-    model.run_parallel(64, first.inputs(), first.outputs(), threads);
-    other.run_parallel(65, second.inputs(), second.outputs(), threads);
-    expect(first.right() && second.right(), "two models on the same threads");
-  }
-}
-
-void any_executor_and_more_parts_than_rows() {
-  tfaot::Model<affine> model;
-  Backwards backwards;
-  for (const std::size_t parts : {0u, 1u, 2u, 3u, 4u, 50u}) {
-    Batch batch(9);
-    backwards.tasks = 0;
-    model.run_parallel(9, batch.inputs(), batch.outputs(), backwards, parts);
-    const std::size_t tasks = parts < 2 ? 0 : parts < 4 ? parts : parts == 4 ? 3 : 9;  // 4 parts of 3 rows are too many
-    expect(batch.right() && backwards.tasks == tasks, std::to_string(parts) + " parts");
-  }
-  const std::function<void(std::size_t, std::function<void(std::size_t)>)> loop =
-      [](std::size_t count, const std::function<void(std::size_t)>& task) {
-        for (std::size_t i = 0; i < count; ++i) task(i);
-      };
-  Batch batch(9);
-  model.run_parallel(9, batch.inputs(), batch.outputs(), loop, 2);
-  expect(batch.right(), "a std::function as executor");
-}
-
-void the_parts_follow_the_rules() {
-  tfaot::Model<affine> model;
-  expect_error("affine: batch rule \"8:8\": expected compiled sizes (2, 4), got 8", [&] { model.setBatchRule("8:8"); });
-  Batch batch(16);
-  model.run_parallel(16, batch.inputs(), batch.outputs(), 2);
-  model.setBatchRule("8:2,2,4");
-  const std::size_t twos = tfaot_model_affine_0123456789ab_runs(2), fours = tfaot_model_affine_0123456789ab_runs(4);
-  model.run_parallel(16, batch.inputs(), batch.outputs(), 2);
-  expect(tfaot_model_affine_0123456789ab_runs(2) - twos == 4, "both parts by the rule: runs of 2");
-  expect(tfaot_model_affine_0123456789ab_runs(4) - fours == 2, "both parts by the rule: runs of 4");
-  model.calibrate(std::chrono::nanoseconds(1));
-  model.run_parallel(16, batch.inputs(), batch.outputs(), 2);
-  expect(batch.right(), "after a new rule and new costs");
-}
-
-void wrong_sizes_and_failures_come_back_to_the_caller() {
-  tfaot::Model<affine> model;
-  Batch batch(8), shorter(7);
+  const tfaot::Team team = tfaot::team_of(threads);
+  Batch batch(11), shorter(7);
   expect_error("affine: input \"x\": expected 24 elements (8 rows of 3), got 21",
-               [&] { model.run_parallel(8, shorter.inputs(), batch.outputs(), 2); });
-  expect_error("affine: output \"label\": expected 8 elements (8 rows of 1), got 7",
-               [&] { model.run_parallel(8, batch.inputs(), shorter.outputs(), 2); });
-  for (const auto& [element, size] : {std::pair(0u, "4"), std::pair(12u, "4"), std::pair(23u, "2")}) {
+               [&] { model.run(8, shorter.inputs(), batch.outputs(), team); });
+  for (const auto& [element, size] : {std::pair(0u, "4"), std::pair(12u, "4"), std::pair(32u, "4")}) {
     batch.x[element] = -1000.0f;
     expect_error("affine: batch size " + std::string(size) + ": x is -1000",
-                 [&] { model.run_parallel(8, batch.inputs(), batch.outputs(), 3); });
+                 [&] { model.run(11, batch.inputs(), batch.outputs(), team); });
     batch.x[element] = 0.0f;
   }
-  model.run_parallel(8, batch.inputs(), batch.outputs(), 3);
+  model.run(11, batch.inputs(), batch.outputs(), team);
   expect(batch.right(), "it computes after failures");
 }
 
-// Whatever number of threads either call has: neither may replace the other's threads and instances.
-void a_call_during_another_is_refused() {
-  static tfaot::Model<affine> model;
-  static std::size_t others;
-  for (const std::size_t threads : {1u, 2u}) {
-    for (others = 1; others < 4; ++others) {
-      Batch batch(8);
-      tfaot_model_affine_0123456789ab_during([] {
-        Batch other(8);
-        expect_error("affine: this instance is in use by another thread: use one instance per thread",
-                     [&] { model.run_parallel(8, other.inputs(), other.outputs(), others); });
-        expect(other.label[0] == -99, "nothing was computed");
-      });
-      model.run_parallel(8, batch.inputs(), batch.outputs(), threads);
-      expect(batch.right(), std::to_string(threads) + " threads during a call with " + std::to_string(others));
-    }
+// A team may run fewer tasks than it was asked for, and none at all.
+void parts_are_computed_whatever_a_team_does() {
+  const tfaot::Shared<affine> model("x86-64-v3");
+  for (std::size_t asked = 0; asked < 9; ++asked) {
+    auto some = [asked](std::size_t, auto&& task) {
+      for (std::size_t i = 0; i < asked; ++i) task(i);
+    };
+    runs_of(model, 23, tfaot::team_of(some, 4));
   }
 }
 
@@ -423,7 +402,8 @@ void calls_take_a_team() {
       model.try_run(4, scratched.inputs(), scratched.outputs(), {memory, model.scratch_bytes(4)}, team);
   expect(!outcome.ok(), "too little memory for a team");
   model.run(4, batch.inputs(), batch.outputs(), tfaot::Team());
-  model.run(7, composed.inputs(), composed.outputs(), team);
+  expect(model.scratch_bytes(7, team) == 2 * model.scratch_bytes(7), "that of the calls of a composed batch");
+  model.run(7, composed.inputs(), composed.outputs(), {memory, model.scratch_bytes(7, team)}, team);
   expect(batch.right() && composed.right() && tfaot_model_affine_0123456789ab_tasks() == before + 6, "without others");
 }
 
@@ -484,11 +464,10 @@ void test_threads() {
   teams_are_made_of_every_kind_of_executor();
   calls_take_a_team();
   a_library_without_teams_computes_alone();
-  any_number_of_threads_gives_the_same();
-  any_executor_and_more_parts_than_rows();
-  the_parts_follow_the_rules();
-  wrong_sizes_and_failures_come_back_to_the_caller();
-  a_call_during_another_is_refused();
+  a_batch_is_composed_of_the_same_sizes_by_any_number_of_threads();
+  parts_of_a_batch_run_at_the_same_time();
+  wrong_sizes_and_failures_of_parts_come_back_to_the_caller();
+  parts_are_computed_whatever_a_team_does();
   threads_run_every_task_once_and_throw_the_first_exception();
   callers_of_the_same_threads_wait_for_each_other();
   a_pool_gives_each_borrower_an_instance_of_its_own();

@@ -1,5 +1,5 @@
-// tfaot/model.h: an instance of a compiled model, which serves one thread. <tfaot/shared.h> has one object for all threads;
-// an instance adds nested vectors, batch rules, measured costs and `run_parallel`.
+// tfaot/model.h: an instance of a compiled model, which serves one thread. <tfaot/shared.h> has one object for all threads,
+// whose calls may take several; an instance adds nested vectors, batch rules and measured costs.
 //
 //     #include <tfaot/model.h>
 //     #include <tfaot-model-digits/model.h>
@@ -22,7 +22,6 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -102,11 +101,6 @@ struct Arguments<std::tuple<Types...>, std::index_sequence<Index...>> {
   }
 };
 
-template <class Element, class = void>
-inline constexpr bool is_complete = false;
-template <class Element>
-inline constexpr bool is_complete<Element, std::void_t<decltype(sizeof(Element))>> = true;
-
 template <class Indices>
 struct ForEach;
 template <std::size_t... Index>
@@ -119,8 +113,6 @@ struct ForEach<std::index_sequence<Index...>> {
 };
 
 }  // namespace detail
-
-class Threads;  // threads.h is included by its users only: it would take a quarter of the time to compile these headers
 
 /// An instance of the model whose generated class is `Compiled`. It serves one thread at a time; it can be moved, not copied.
 ///
@@ -172,7 +164,6 @@ class Model {
     std::size_t bytes = model_.memory();
     for (const detail::AlignedBytes& buffer : inputs_) bytes += buffer.size();
     for (const detail::AlignedBytes& buffer : outputs_) bytes += buffer.size();
-    for (const Compiled& other : others_) bytes += sizeof other + other.memory();
     return bytes;
   }
 
@@ -235,42 +226,10 @@ class Model {
     return results;
   }
 
-  /// Compute `batch_size` rows on several threads, each with an instance of its own and an equal part of the rows. 0 stands
-  /// for as many threads as the machine can run; they are started once. A model whose rows depend on one another, or that
-  /// has an output without a batch axis, runs on one thread: its batches cannot be divided. Requires
-  /// `#include <tfaot/threads.h>`.
-  template <class Executor = Threads>
-  void run_parallel(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, std::size_t threads = 0) {
-    static_assert(detail::is_complete<Executor>, "tfaot: this needs #include <tfaot/threads.h>");
-    const std::size_t wanted = threads == 0 ? Executor::available() : threads;
-    const Use use(one_thread_, Compiled::name);  // until the threads are done
-    if (threads_ == nullptr || static_cast<Executor&>(*threads_).size() != wanted) {
-      threads_.reset();
-      threads_ = std::make_shared<Executor>(wanted);
-    }
-    run_parts(batch_size, inputs, outputs, static_cast<Executor&>(*threads_), wanted);
-  }
-
-  /// The same on threads that several models may share, one after the other.
-  template <class Executor, class = std::enable_if_t<std::is_same<Executor, Threads>::value>>
-  void run_parallel(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, Executor& threads) {
-    run_parallel(batch_size, inputs, outputs, threads, threads.size());
-  }
-
-  /// The same on an executor: `executor(n, task)` calls `task(i)` for all i below n, at the same time or not, and
-  /// returns when all have ended. The batch is divided into at most `parts`.
-  template <class Executor>
-  void run_parallel(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, Executor&& executor,
-                    std::size_t parts) {
-    const Use use(one_thread_, Compiled::name);
-    run_parts(batch_size, inputs, outputs, executor, parts);
-  }
-
   /// Replace all batch rules. Throws Error if one names a size that was not compiled; nothing changes then.
   void setBatchStrategy(const BatchStrategy& strategy) {
     model_.instance().set_rules(strategy);
     rules_ = strategy;
-    others_.clear();
   }
 
   /// The batch rules: those that were set, and those of sizes that ran on nested vectors.
@@ -292,7 +251,6 @@ class Model {
     if (instance.any_batch_size()) return;
     instance.planner().set_costs(measure_batch_costs(instance, budget));
     instance.set_rules(rules_);
-    others_.clear();
   }
 
   /// How `batchSize` rows are composed.
@@ -320,26 +278,6 @@ class Model {
     }
   }
 
-  // The caller holds `one_thread_`: another call could replace the members that this one uses.
-  template <class Executor>
-  void run_parts(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs, Executor& executor,
-                 std::size_t parts) {
-    check_sizes(batch_size, inputs, outputs);
-    if (parts < 2 || batch_size < 2 || !model_.instance().can_be_split()) {
-      run_on(model_, batch_size, inputs, outputs);
-      return;
-    }
-    const std::size_t rows = batch_size / parts + (batch_size % parts != 0 ? 1 : 0);
-    const std::size_t tasks = batch_size / rows + (batch_size % rows != 0 ? 1 : 0);
-    while (others_.size() + 1 < tasks) others_.push_back(another());
-    executor(tasks, [&](std::size_t i) {
-      const std::size_t first = i * rows;
-      const std::size_t count = batch_size - first < rows ? batch_size - first : rows;
-      run_on(i == 0 ? model_ : others_[i - 1], count, rows_of<kInputs>(inputs, Compiled::inputs, first, count),
-             rows_of<kOutputs>(outputs, Compiled::outputs, first, count));
-    });
-  }
-
   template <class Element>
   static span<Element> reserve(detail::AlignedBytes& buffer, const TensorInfo& tensor, std::size_t batch_size) {
     const std::size_t bytes = detail::buffer_bytes<Element>(Compiled::name, tensor, batch_size);
@@ -360,34 +298,9 @@ class Model {
     EachInput::call([&](auto i) { detail::input(Compiled::name, Compiled::inputs[i], batch_size, inputs.template get<i>()); });
   }
 
-  static void check_sizes(std::size_t batch_size, const Inputs& inputs, const Outputs& outputs) {
-    check_inputs(batch_size, inputs);
-    EachOutput::call([&](auto i) { detail::output(Compiled::name, Compiled::outputs[i], batch_size, outputs.template get<i>()); });
-  }
-
-  template <std::size_t Count, class Spans>
-  static Spans rows_of(const Spans& spans, const std::array<TensorInfo, Count>& tensors, std::size_t first,
-                       std::size_t count) {
-    Spans rows = spans;
-    detail::ForEach<std::make_index_sequence<Count>>::call([&](auto i) {
-      const TensorInfo& tensor = tensors[i];
-      auto& span = rows.template get<i>();
-      if (tensor.has_batch_axis) span = span.subspan(first * tensor.row_size, count * tensor.row_size);
-    });
-    return rows;
-  }
-
-  Compiled another() {
-    Compiled other(model_.target());
-    other.instance().set_rules(rules_);
-    other.instance().planner().set_costs(model_.instance().planner().costs());
-    return other;
-  }
-
   void set_rule(const BatchRule& rule) {
     model_.instance().set_rule(rule);
     rules_.setRule(rule);
-    others_.clear();
   }
 
   void remember_rule(std::size_t batch_size) {
@@ -400,9 +313,7 @@ class Model {
   BatchStrategy rules_;  // those that were set
   std::array<detail::AlignedBytes, kInputs> inputs_;
   std::array<detail::AlignedBytes, kOutputs> outputs_;
-  std::vector<Compiled> others_;  // of run_parallel
-  detail::OneThread one_thread_;      // guards what this class adds to the instance
-  std::shared_ptr<Threads> threads_;  // shared_ptr because Threads is incomplete here; it is not shared
+  detail::OneThread one_thread_;  // guards what this class adds to the instance
 };
 
 }  // namespace TFAOT_NAMESPACE

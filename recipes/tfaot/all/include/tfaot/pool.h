@@ -16,7 +16,6 @@
 #include <tfaot/macros_on.h>
 
 #include <tfaot/model.h>
-#include <tfaot/threads.h>
 
 namespace tfaot {
 inline namespace TFAOT_NAMESPACE {

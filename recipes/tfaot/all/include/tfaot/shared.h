@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -116,7 +117,8 @@ class Code {
 
   /// Compute `batch_size` rows: one pointer per tensor, in the order of `info()`, none null. `scratch` has at least
   /// `scratch_bytes(batch_size, team)` bytes, aligned to TFAOT_SCRATCH_ALIGNMENT, for this call alone; nothing is allocated.
-  /// Sizes that were not compiled are composed as cheaply as possible of those that were, on the calling thread. Throws Error.
+  /// Sizes that were not compiled are composed as cheaply as possible of those that were; the threads of a team compute these
+  /// side by side. Throws Error.
   void run(std::size_t batch_size, const void* const* inputs, void* const* outputs, span<std::byte> scratch,
            const Team& team = {}) const {
     detail::require(try_run(batch_size, inputs, outputs, scratch, team));
@@ -146,7 +148,7 @@ class Code {
   /// `scratch_bytes`, into `bytes`; or why there is no such batch.
   Outcome try_scratch_bytes(std::size_t batch_size, std::size_t* bytes, const Team& team = {}) const {
     if (!detail::is_compiled(info(), batch_size)) {
-      *bytes = (std::max)(composed_bytes_, std::size_t{TFAOT_SCRATCH_ALIGNMENT});
+      *bytes = members(batch_size, team) * (std::max)(composed_bytes_, std::size_t{TFAOT_SCRATCH_ALIGNMENT});
       return detail::split_outcome(info(), batch_size);
     }
     *bytes = own_bytes(batch_size, team);
@@ -158,20 +160,8 @@ class Code {
   Outcome try_run(std::size_t batch_size, const void* const* inputs, void* const* outputs, span<std::byte> scratch,
                   const Team& team = {}) const {
     if (detail::is_compiled(info(), batch_size)) return compute(batch_size, inputs, outputs, scratch, team);
-    if (Outcome outcome = scratch_outcome(batch_size, scratch); !outcome.ok()) return outcome;
-    const auto in = reinterpret_cast<const void**>(scratch.data() + pointers_at_);
-    const auto out = reinterpret_cast<void**>(scratch.data() + pointers_at_) + info().num_inputs;
-    const detail::Parts parts(info(), in, out, scratch.data() + parts_at_);
-    Outcome outcome;
-    for (std::size_t done = 0; done < batch_size && outcome.ok();) {
-      const BatchStep step = planner_.planned(batch_size - done);
-      parts.run(done, step, inputs, outputs,
-                [&](std::size_t size, const void* const* part_inputs, void* const* part_outputs) {
-                  outcome = compute(size, part_inputs, part_outputs, scratch, {});
-                });
-      done += step.size - step.padding;
-    }
-    return outcome;
+    if (Outcome outcome = scratch_outcome(batch_size, scratch, team); !outcome.ok()) return outcome;
+    return Composed(*this, batch_size, inputs, outputs, scratch, members(batch_size, team)).run(team);
   }
 
   /// The same with arrays at `sizes` of the model's symbols.
@@ -190,6 +180,62 @@ class Code {
   }
 
  private:
+  // A batch that is composed of compiled sizes. Threads take one of these after the other, each in memory of its own.
+  class Composed {
+   public:
+    Composed(const Code& code, std::size_t batch_size, const void* const* inputs, void* const* outputs, span<std::byte> scratch,
+             std::size_t members) noexcept
+        : code_(code), batch_size_(batch_size), inputs_(inputs), outputs_(outputs), scratch_(scratch), members_(members) {}
+
+    Outcome run(const Team& team) {
+      if (members_ > 1) team.get()->run(team.get()->context, members_, &take, this);
+      take(this);
+      return std::move(outcome_);
+    }
+
+   private:
+    static void take(void* argument) {
+      auto& call = *static_cast<Composed*>(argument);
+      const std::size_t member = call.begun_.fetch_add(1, std::memory_order_relaxed);
+      if (member < call.members_) call.take_steps(call.scratch_.subspan(member * call.code_.composed_bytes_, call.code_.composed_bytes_));
+    }
+
+    void take_steps(span<std::byte> scratch) {
+      const auto in = reinterpret_cast<const void**>(scratch.data() + code_.pointers_at_);
+      const auto out = reinterpret_cast<void**>(scratch.data() + code_.pointers_at_) + code_.info().num_inputs;
+      const detail::Parts parts(code_.info(), in, out, scratch.data() + code_.parts_at_);
+      for (std::size_t first = next_.load(std::memory_order_relaxed); first < batch_size_ && !failed_.load(std::memory_order_relaxed);) {
+        const BatchStep step = code_.planner_.planned(batch_size_ - first);
+        if (!next_.compare_exchange_weak(first, first + step.size - step.padding, std::memory_order_relaxed)) continue;
+        parts.run(first, step, inputs_, outputs_, [&](std::size_t size, const void* const* part_inputs, void* const* part_outputs) {
+          Outcome outcome = code_.compute(size, part_inputs, part_outputs, scratch, {});
+          if (!outcome.ok() && !failed_.exchange(true, std::memory_order_relaxed)) outcome_ = std::move(outcome);
+        });
+        first = next_.load(std::memory_order_relaxed);
+      }
+    }
+
+    const Code& code_;
+    std::size_t batch_size_;
+    const void* const* inputs_;
+    void* const* outputs_;
+    span<std::byte> scratch_;
+    std::size_t members_;
+    std::atomic<std::size_t> begun_{0}, next_{0};  // threads, and the first row that none has taken
+    std::atomic<bool> failed_{false};
+    Outcome outcome_;  // the first failure
+  };
+
+  // Threads that compute a batch that is composed: no more than it has calls.
+  std::size_t members(std::size_t batch_size, const Team& team) const noexcept {
+    std::size_t calls = 0;
+    for (std::size_t left = batch_size; left != 0 && calls < team.size() && composed_bytes_ != 0; ++calls) {
+      const BatchStep step = planner_.planned(left);
+      left -= step.size - step.padding;
+    }
+    return (std::max)(calls, std::size_t{1});
+  }
+
   static Outcome select(const Table& table, const char* target, const tfaot_code** code) {
     if (!TFAOT_HAS(&table, compute)) {
       return Error(table.info->name,
@@ -335,8 +381,8 @@ auto outputs_of(std::size_t batch_size, const typename Compiled::Inputs& inputs)
 ///
 /// Weights exist once per process. Scratch memory is the caller's or, by default, the thread's: a thread allocates it at its
 /// first call and at its first call of a larger batch, for all models together, and frees it when it ends. No call waits
-/// for another. Batches of sizes that were not compiled are composed as cheaply as possible of those that were. For rules,
-/// nested vectors and `run_parallel` use Model.
+/// for another. Batches of sizes that were not compiled are composed as cheaply as possible of those that were. For rules
+/// and nested vectors use Model.
 template <class Compiled>
 class Shared {
   static constexpr std::size_t kInputs = std::tuple_size<typename Compiled::InputTypes>::value;

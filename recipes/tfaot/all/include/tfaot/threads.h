@@ -1,4 +1,4 @@
-// tfaot/threads.h: a few threads that wait for work, for teams (tfaot/team.h) and `Model::run_parallel`.
+// tfaot/threads.h: a few threads that wait for work, for teams (tfaot/team.h).
 #ifndef TFAOT_THREADS_H_
 #define TFAOT_THREADS_H_
 

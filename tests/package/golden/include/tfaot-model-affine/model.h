@@ -12,7 +12,7 @@
 //     use(results.label);
 //     use(results.y);
 //
-// tfaot::Model<tfaot_model::affine> (tfaot/model.h), one for each thread, adds nested vectors, batch rules and run_parallel.
+// tfaot::Model<tfaot_model::affine> (tfaot/model.h), one for each thread, adds nested vectors and batch rules.
 #ifndef TFAOT_MODEL_AFFINE_MODEL_H_
 #define TFAOT_MODEL_AFFINE_MODEL_H_
 
