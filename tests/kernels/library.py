@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.kernels.machines import Buffer, Floats, Machine
+from tfaot_pkg.compiler.bfloat16 import BLOCK, block_of_window
 from tfaot_pkg.compiler.bfloat16 import packed as packed_bfloat16
 from tfaot_pkg.compiler.pruned import kept, listed
 from tfaot_pkg.compiler.quantized_layers import packed_quantized
@@ -177,6 +178,12 @@ class Shape:
     def window(self) -> _Window:
         return _Window(*self.size, self.channels, *self.out, *self.kernel, *self.stride, *self.dilation, *self.before)
 
+    @property
+    def block(self) -> int:
+        """Inputs whose products a layer of bfloat16 adds at a time."""
+        window = self.window()
+        return block_of_window([getattr(window, field[0]) for field in window._fields_])
+
     def over_spread(self) -> Shape:
         """The same over images with zeros between pixels, stride - 1 of them."""
         height, width = ((size - 1) * stride + 1 for size, stride in zip(self.size, self.stride, strict=True))
@@ -295,7 +302,7 @@ class Kernels:
         as_floats: bool = False,
     ) -> Floats:
         """The same of the windows of images."""
-        product, _held = self._bfloat16(filters.reshape(-1, filters.shape[3]), bias, activation)
+        product, _held = self._bfloat16(filters.reshape(-1, filters.shape[3]), bias, activation, shape.block)
         layer = _Bfloat16Conv2d(shape.window(), product)
         scratch = self._exactly(np.zeros(self._machine.call("bfloat16_conv2d_scratch", layer.window), np.uint32))
         data, out = self._in(images), self._out(len(images), *shape.out, filters.shape[3])
@@ -303,9 +310,11 @@ class Kernels:
         self._machine.call(called, layer, len(images), data.address, out.address, scratch.address)
         return out.read()
 
-    def _bfloat16(self, weights: Floats, bias: Floats | None, activation: str) -> tuple[_Dense, list[Buffer]]:
+    def _bfloat16(
+        self, weights: Floats, bias: Floats | None, activation: str, block: int = BLOCK
+    ) -> tuple[_Dense, list[Buffer]]:
         """A layer, and the memory that it points to."""
-        held = [self._exactly(packed_bfloat16(weights)), *([] if bias is None else [self._in(bias)])]
+        held = [self._exactly(packed_bfloat16(weights, block)), *([] if bias is None else [self._in(bias)])]
         addresses = [each.address for each in held] + [None] * (bias is None)
         return _Dense(*weights.shape, *addresses, ACTIVATIONS[activation]), held
 

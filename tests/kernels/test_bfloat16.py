@@ -171,6 +171,11 @@ _WINDOWS = {
     "dilated": Shape(size=(8, 9), channels=5, kernel=(2, 3), dilation=(3, 2), before=(2, 3), after=(1, 0)),
     "larger than the image": Shape(size=(2, 2), channels=4, kernel=(5, 4), before=(3, 2), after=(2, 3)),
     "of one line": Shape(size=(1, 20), channels=16, kernel=(1, 5), before=(0, 4)),
+    "of smaller blocks": Shape(size=(6, 21), channels=16, kernel=(3, 3), before=(1, 1), after=(1, 1)),
+    "of smaller blocks, with strides": Shape(
+        size=(9, 35), channels=10, kernel=(3, 2), stride=(2, 2), dilation=(2, 1), before=(2, 0), after=(1, 1)
+    ),
+    "of too small blocks": Shape(size=(6, 18), channels=2, kernel=(3, 3)),
     "of lines in parts": Shape(size=(40, 70), channels=16, kernel=(3, 3), before=(1, 1), after=(1, 1)),
 }
 
@@ -186,7 +191,7 @@ def _assert_convolution(kernels: Kernels, shape: Shape) -> None:
         images = _numbers(random, 2, *shape.size, shape.channels)
         weights, bias = _numbers(random, *shape.kernel, shape.channels, filters), _numbers(random, filters)
         windows = shape.patches(images.astype(np.float64), 0.0).reshape(2 * np.prod(shape.out), -1)
-        wanted = products(windows.astype(np.float32), weights.reshape(-1, filters)) + bias
+        wanted = products(windows.astype(np.float32), weights.reshape(-1, filters), shape.block) + bias
         for as_floats in (False, True):
             found = kernels.bfloat16_conv2d(shape, images, weights, bias, as_floats=as_floats)
             _same(found.reshape(-1, filters), wanted)

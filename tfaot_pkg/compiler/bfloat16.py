@@ -5,13 +5,15 @@ Sums are float32 in the order of the instruction TDPBF16PS of AMX, which kernels
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tfaot_pkg.ground.arrays import Array
 
 BLOCK = 32
-"""Inputs whose products are added at a time (kBfloat16Block of tfaot_kernels/scratch.h)."""
+"""Inputs whose products are added at a time (kBfloat16Block of tfaot_kernels/scratch.h), in some convolutions fewer."""
 _PANEL = 16
 _LEAST = np.float32(2**-56)
 
@@ -32,31 +34,46 @@ def rounded(numbers: Array) -> NDArray[np.float32]:
     return (rounded_bits(numbers).astype(np.uint32) << 16).view(np.float32)
 
 
-def packed(weights: Array) -> NDArray[np.uint32]:
+def block_of_window(window: Sequence[int]) -> int:
+    """blockOfBfloat16: inputs whose products a convolution adds at a time, by the numbers of its Window (kernels.h).
+
+    Lines of windows that are multiples of two adjacent inputs consist of equal blocks, if these have at least half of
+    BLOCK. Windows of one pixel are rows of a dense layer.
+    """
+    _, _, channels, _, _, lines, width, _, _, _, apart, *_ = window
+    line = width * channels
+    if line % 2 or apart != 1 != width or lines * width == 1:
+        return BLOCK
+    parts = next(count for count in range(-(-line // BLOCK), line + 1) if line // 2 % count == 0)
+    block = line // parts
+    return block if 2 * block >= BLOCK or lines * parts == 1 else BLOCK
+
+
+def packed(weights: Array, block: int = BLOCK) -> NDArray[np.uint32]:
     """Weights of shape (inputs, outputs) as (panels, pairs of inputs, columns of a panel), two inputs in a word.
 
-    There are zeros after the last column, and for inputs up to a multiple of BLOCK.
+    There are zeros after the last column, and for inputs up to a multiple of `block`.
     """
     inputs, outputs = weights.shape
-    panels, pairs = -(-outputs // _PANEL), -(-inputs // BLOCK) * BLOCK // 2
+    panels, pairs = -(-outputs // _PANEL), -(-inputs // block) * block // 2
     padded = np.zeros((2 * pairs, panels * _PANEL), np.uint32)
     padded[:inputs, :outputs] = rounded_bits(weights)
     words = padded[::2] | padded[1::2] << 16
     return np.ascontiguousarray(words.reshape(pairs, panels, _PANEL).transpose(1, 0, 2))
 
 
-def products(x: Array, weights: Array) -> NDArray[np.float32]:
-    """Rows of `x` times `weights` of shape (inputs, outputs), both rounded first."""
+def products(x: Array, weights: Array, block: int = BLOCK) -> NDArray[np.float32]:
+    """Rows of `x` times `weights` of shape (inputs, outputs), both rounded first, `block` products at a time."""
     inputs, outputs = weights.shape
-    blocks = -(-inputs // BLOCK)
-    left, right = np.zeros((len(x), blocks * BLOCK)), np.zeros((blocks * BLOCK, outputs))
+    whole = -(-inputs // block) * block
+    left, right = np.zeros((len(x), whole)), np.zeros((whole, outputs))
     left[:, :inputs], right[:inputs] = rounded(x), rounded(weights)
     sums = np.zeros((len(x), outputs), np.float32)
     with np.errstate(all="ignore"):
-        for block in range(0, blocks * BLOCK, BLOCK):
+        for start in range(0, whole, block):
             chains = [np.zeros_like(sums) for _ in range(2)]
-            for place in range(BLOCK):
-                k, parity = block + place, place % 2
+            for k in range(start, start + block):
+                parity = (k - start) % 2
                 # Exact in float64, or one addend is so small that it does not change the float32 next to the other.
                 chains[parity] = (chains[parity] + np.multiply.outer(left[:, k], right[k])).astype(np.float32)
             sums = sums + (chains[0] + chains[1])

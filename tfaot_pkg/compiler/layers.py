@@ -43,7 +43,7 @@ from tfaot_pkg.compiler.sparse_layers import lists_of, sparse_dense
 # kRowsAtATime and kFloats of tfaot_kernels/scratch.h. A static_assert in generated code compares the results of both.
 _ROWS_AT_A_TIME = 64
 _FLOATS_AT_A_TIME = 16384
-_BFLOAT16_ROWS = 32  # likewise kBfloat16Rows
+_BFLOAT16_ROWS, _BYTES_OF_BAND = 32, 65536  # likewise kBfloat16Rows, and bandOfBfloat16
 _FLOATS_OF_PLANES = 8192  # kFloats of Planes, likewise
 
 Numbers = Mapping[str, int]
@@ -181,34 +181,47 @@ def bfloat16_conv2d(emitter: Emitter, operation: Operation) -> str:
     if has_one_pixel(window, filters):
         return bfloat16_dense(emitter, operation)
     known = {name: as_size(number).constant for name, number in named(window).items()}
-    needed = _bfloat16_rows(inputs_of(emitter, operation)) + _band(known)
     text = f"{{{', '.join(map(str, known.values()))}}}"
-    check, batch = f"bfloat16Conv2dScratch({text})", operation.shape.sizes[0]
-    return _bfloat16(emitter, operation, "bfloat16Conv2d", text, batch, needed, check)
+    check, batch, block = (
+        f"bfloat16Conv2dScratch({text})",
+        operation.shape.sizes[0],
+        bfloat16.block_of_window([*known.values()]),
+    )
+    emitter.line(f"static_assert(blockOfBfloat16({text}) == {block});")
+    needed = -(-_band(known) // (2 * PANEL)) * PANEL + _bfloat16_rows(inputs_of(emitter, operation))
+    return _bfloat16(emitter, operation, "bfloat16Conv2d", text, batch, needed, check, block)
 
 
 def _bfloat16_rows(inputs: int) -> int:
     """The words of bfloat16DenseScratch."""
-    return _BFLOAT16_ROWS * bfloat16.BLOCK * -(-inputs // bfloat16.BLOCK)
+    return _BFLOAT16_ROWS * bfloat16.BLOCK * (-(-inputs // bfloat16.BLOCK) | 1)
 
 
 def _band(conv: Numbers) -> int:
-    """The size of Band."""
-    columns, lines = reach(conv, "width", conv["out_width"]), reach(conv, "height", 1)
-    most = _FLOATS_AT_A_TIME // (columns * conv["channels"])
+    """The bytes of bandOfBfloat16."""
+    tiles = -(-conv["out_width"] // PANEL)
+    columns = reach(conv, "width", tiles * -(-conv["out_width"] // tiles))
+    lines, size = reach(conv, "height", 1), columns * conv["channels"] * 2
+    most = _BYTES_OF_BAND // size
     fitting = (most - lines) // conv["stride_height"] + 1 if most > lines else 1
-    at_a_time = min(max(fitting, -(-_BFLOAT16_ROWS // conv["out_width"])), conv["out_height"])
-    return ((at_a_time - 1) * conv["stride_height"] + lines) * columns * conv["channels"]
+    return reach(conv, "height", min(max(fitting, 2 * lines), conv["out_height"])) * size
 
 
 def _bfloat16(
-    emitter: Emitter, operation: Operation, function: str, window: str, batch: Size, needed: int, check: str
+    emitter: Emitter,
+    operation: Operation,
+    function: str,
+    window: str,
+    batch: Size,
+    needed: int,
+    check: str,
+    block: int = bfloat16.BLOCK,
 ) -> str:
     """A call of `function`, with `needed` words of memory, which C++ compares with `check`."""
     emitter.uses_tiles = True
     inputs, source = inputs_of(emitter, operation), emitter.stored(operation.operands[0])
     weights = literal(emitter.known[operation.operands[1]]).reshape(inputs, -1)
-    packed_at = emitter.constants.address(bfloat16.packed(weights))
+    packed_at = emitter.constants.address(bfloat16.packed(weights, block))
     outputs = weights.shape[1]
     bias = _bias(emitter, operation, outputs)
     target, work = emitter.target(operation), emitter.buffer("u32", Size(needed))

@@ -21,7 +21,7 @@ from tfaot_pkg.compiler.attributes import (
     TopK,
     TransposedConv2d,
 )
-from tfaot_pkg.compiler.bfloat16 import products
+from tfaot_pkg.compiler.bfloat16 import block_of_window, products
 from tfaot_pkg.compiler.meanings import Run, windows
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Operation
 from tfaot_pkg.ground.arrays import Array
@@ -110,10 +110,11 @@ def conv2d(run: Run, operation: Operation, image: Array, filters: Array, *biases
 
 def bfloat16_conv2d(run: Run, operation: Operation, image: Array, filters: Array, *biases: Array) -> Array:
     whole = (1, 1, 0, 0, 1, 1)
-    sides = [whole, *_sides(run.at.numbers(Conv2d.of(operation).window)), whole]
+    window = run.at.numbers(Conv2d.of(operation).window)
+    sides = [whole, *_sides(window), whole]
     seen = windows(image, sides, 0)[:, :, :, :, 0, :, :, 0]  # NHWC, then the window
     rows = seen.transpose(0, 1, 2, 4, 5, 3).reshape(-1, filters[..., 0].size)
-    made = _of_bfloat16(operation, products(rows, filters.reshape(len(rows[0]), -1)), biases)
+    made = _of_bfloat16(operation, products(rows, filters.reshape(len(rows[0]), -1), block_of_window(window)), biases)
     return made.reshape(run.sizes(operation))
 
 

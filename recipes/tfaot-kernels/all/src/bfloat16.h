@@ -5,20 +5,18 @@
 // both is added to the sum of the blocks before. Rounded numbers are multiples of 2^-63, so that no product and no sum is subnormal
 // but zero: it makes no difference that AMX flushes subnormal numbers (decision 093).
 //
-// Inputs are rounded for a form of the products, some rows at a time, into memory of the caller. A form multiplies a block of
-// up to kBfloat16Rows rows and `kPanels` panels of columns with all inputs.
+// Inputs are rounded for a form of the products, some rows or lines of an image at a time, into memory of the caller. Lines of images
+// lie between zeros there, so that their windows are rows (tiled_rows.h). Convolutions whose lines of a window are no multiples of 32
+// inputs have smaller blocks, which divide these lines.
 #ifndef TFAOT_KERNELS_BFLOAT16_H_
 #define TFAOT_KERNELS_BFLOAT16_H_
 
 #include "activating.h"
 #include "quantized.h"
+#include "tiled_rows.h"
 
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
-
-inline constexpr std::size_t kPairsOfBlock = kBfloat16Block / 2;
-/// Pairs of inputs of a panel's columns in a block: 16 rows of 64 bytes, as a tile has them.
-inline constexpr std::size_t kBlockOfPanel = kPairsOfBlock * kPanel;
 
 /// Floats whose bits after the first 16 are zero: to nearest, half to even, and zero of the same sign below 2^-56.
 TFAOT_INLINE Unsigned roundedToBfloat16(Vector x) {
@@ -32,64 +30,92 @@ TFAOT_INLINE Unsigned roundedToBfloat16(Vector x) {
   return isNan ? quiet : isTiny ? (bits ^ size) : rounded;
 }
 
-/// Inputs as floats, for fused multiply-adds of any CPU.
-struct AsFloats {
-  using Element = float;
-  /// The most panels of a block: more columns for few rows than a block of rows has, so that their sums do not wait for one another.
-  static constexpr std::size_t kPanels = 4;
+/// The last step of rows: bias and activation.
+class FinishBfloat16 {
+ public:
+  FinishBfloat16(const Dispatch& dispatch, const Bfloat16Dense& layer) : dispatch_(dispatch), layer_(layer) {}
 
-  /// What is in use for a block of so many rows.
-  struct Block {
-    explicit Block(std::size_t) {}
-  };
-
-  static TFAOT_INLINE void round(const float* from, std::size_t count, float* to) {
-    std::size_t i = 0;
-    for (; i + kLanes <= count; i += kLanes) store(to + i, bitsAs<Vector>(roundedToBfloat16(load(from + i))));
-    if (i < count) storeFirst(to + i, count - i, bitsAs<Vector>(roundedToBfloat16(loadFirst(from + i, count - i))));
+  /// Of `columns` sums of columns from `column` on; sums of rows lie `stride` floats apart.
+  void operator()(const float* sums, std::size_t stride, std::size_t rows, std::size_t column, std::size_t columns, float* out) const {
+    const Activation activation = layer_.activation;
+    const std::size_t outputs = layer_.outputs;
+    if (activation == Activation::relu) {
+      add(sums, stride, rows, column, columns, out, [](Vector x) { return positivePart(x); });
+    } else if (activation == Activation::clip) {
+      add(sums, stride, rows, column, columns, out, [&](Vector x) { return clipped(x, activation.low, activation.high); });
+    } else {
+      add(sums, stride, rows, column, columns, out, [](Vector x) { return x; });
+      if (activation == Activation::none) return;
+      for (; rows > 0; --rows, out += outputs) activateRow(dispatch_, activation, out + column, columns);
+    }
   }
 
-  static void sum(const Bfloat16Dense& layer, const float* rows, std::size_t count, std::size_t panel, std::size_t panels,
-                  float* sums);
+ private:
+  /// No sum is -0, because each begins with zero, so that a bias of zeros changes none.
+  template <class Bounded>
+  TFAOT_INLINE void add(const float* sums, std::size_t stride, std::size_t rows, std::size_t column, std::size_t columns, float* out,
+                        Bounded bounded) const {
+    const float* const bias = layer_.bias;
+    std::size_t i = 0;
+    for (; i + kLanes <= columns; i += kLanes) {
+      const Vector term = bias == nullptr ? Vector{} : load(bias + column + i);
+      const float* from = sums + i;
+      float* to = out + column + i;
+      for (std::size_t r = rows; r > 0; --r, from += stride, to += layer_.outputs) store(to, bounded(load(from) + term));
+    }
+    const std::size_t rest = columns - i;
+    if (rest == 0) return;
+    const Vector term = bias == nullptr ? Vector{} : loadFirst(bias + column + i, rest);
+    const float* from = sums + i;
+    float* to = out + column + i;
+    for (std::size_t r = rows; r > 0; --r, from += stride, to += layer_.outputs) storeFirst(to, rest, bounded(load(from) + term));
+  }
+
+  const Dispatch& dispatch_;
+  const Bfloat16Dense& layer_;
 };
 
 /// Sums of `kRows` rows and `kWidth` vectors of columns from `vector` on; those of a row lie `stride` floats apart.
 template <int kRows, int kWidth>
-TFAOT_ALONE void sumBfloat16(const Bfloat16Dense& layer, const float* rows, std::size_t vector, float* out, std::size_t stride) {
-  const std::size_t blocks = blocksOfBfloat16(layer.inputs), apart = blocks * kBfloat16Block;
+TFAOT_ALONE void sumBfloat16(const Bfloat16Dense& layer, const Tiling& tiling, const std::uint8_t* in, std::size_t vector, float* out,
+                             std::size_t stride) {
+  const std::size_t apart = tiling.stride / sizeof(float), sizeOfPanel = tiling.panel / sizeof(std::uint32_t);
   const std::uint32_t* weights[kWidth];
   Vector sums[kRows][kWidth] = {};
   TFAOT_UNROLL
   for (int v = 0; v < kWidth; ++v) {
     const std::size_t number = vector + v;
-    weights[v] = layer.weights + number / kVectors * blocks * kBlockOfPanel + number % kVectors * kLanes;
+    weights[v] = layer.weights + number / kVectors * sizeOfPanel + number % kVectors * kLanes;
   }
   const Unsigned high = broadcastByCode(0xffff0000u);
-  for (std::size_t block = 0; block < blocks; ++block) {
-    Vector evens[kRows][kWidth] = {}, odds[kRows][kWidth] = {};
-    for (std::size_t i = 0; i < kPairsOfBlock; ++i, rows += 2) {
-      Vector even[kWidth], odd[kWidth];
-      TFAOT_UNROLL
-      for (int v = 0; v < kWidth; ++v) {
-        const Unsigned both = load(weights[v]);
-        weights[v] += kPanel;
-        even[v] = bitsAs<Vector>(both << 16);
-        odd[v] = bitsAs<Vector>(both & high);
+  for (std::size_t piece = 0; piece < tiling.pieces; ++piece) {
+    const auto* rows = reinterpret_cast<const float*>(in + piece * tiling.piece);
+    for (std::size_t block = 0; block < tiling.blocks; ++block) {
+      Vector evens[kRows][kWidth] = {}, odds[kRows][kWidth] = {};
+      for (std::size_t i = 0; i < tiling.fours; ++i, rows += 2) {
+        Vector even[kWidth], odd[kWidth];
+        TFAOT_UNROLL
+        for (int v = 0; v < kWidth; ++v) {
+          const Unsigned both = load(weights[v]);
+          weights[v] += kPanel;
+          even[v] = bitsAs<Vector>(both << 16);
+          odd[v] = bitsAs<Vector>(both & high);
+        }
+        TFAOT_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+          const Vector first = broadcast(rows[r * apart]), second = broadcast(rows[r * apart + 1]);
+          TFAOT_UNROLL
+          for (int v = 0; v < kWidth; ++v) {
+            evens[r][v] = multiplyAdd(first, even[v], evens[r][v]);
+            odds[r][v] = multiplyAdd(second, odd[v], odds[r][v]);
+          }
+        }
       }
       TFAOT_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        const Vector first = broadcast(rows[r * apart]), second = broadcast(rows[r * apart + 1]);
         TFAOT_UNROLL
-        for (int v = 0; v < kWidth; ++v) {
-          evens[r][v] = multiplyAdd(first, even[v], evens[r][v]);
-          odds[r][v] = multiplyAdd(second, odd[v], odds[r][v]);
-        }
+        for (int v = 0; v < kWidth; ++v) sums[r][v] = sums[r][v] + (evens[r][v] + odds[r][v]);
       }
-    }
-    TFAOT_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      TFAOT_UNROLL
-      for (int v = 0; v < kWidth; ++v) sums[r][v] = sums[r][v] + (evens[r][v] + odds[r][v]);
     }
   }
   TFAOT_UNROLL
@@ -101,72 +127,91 @@ TFAOT_ALONE void sumBfloat16(const Bfloat16Dense& layer, const float* rows, std:
 
 /// The same for `vectors` vectors, kWidth at a time.
 template <int kRows, int kWidth>
-TFAOT_INLINE void sumBfloat16(const Bfloat16Dense& layer, const float* rows, std::size_t vector, std::size_t vectors, float* out,
-                              std::size_t stride) {
+TFAOT_INLINE void sumBfloat16(const Bfloat16Dense& layer, const Tiling& tiling, const std::uint8_t* rows, std::size_t vector,
+                              std::size_t vectors, float* out, std::size_t stride) {
   std::size_t done = 0;
-  for (; done + kWidth <= vectors; done += kWidth) sumBfloat16<kRows, kWidth>(layer, rows, vector + done, out + done * kLanes, stride);
-  for (; done < vectors; ++done) sumBfloat16<kRows, 1>(layer, rows, vector + done, out + done * kLanes, stride);
+  for (; done + kWidth <= vectors; done += kWidth) {
+    sumBfloat16<kRows, kWidth>(layer, tiling, rows, vector + done, out + done * kLanes, stride);
+  }
+  for (; done < vectors; ++done) sumBfloat16<kRows, 1>(layer, tiling, rows, vector + done, out + done * kLanes, stride);
 }
 
-inline void AsFloats::sum(const Bfloat16Dense& layer, const float* rows, std::size_t count, std::size_t panel, std::size_t panels,
-                          float* sums) {
-  // Both chains of a row, its sum, and the weights are in registers.
-  constexpr int kMost = 4, kWide = kRegisters >= 32 ? 2 : 1;
-  constexpr std::size_t kStride = kPanels * kPanel;
-  const std::size_t apart = blocksOfBfloat16(layer.inputs) * kBfloat16Block, vector = panel * kVectors, vectors = panels * kVectors;
-  std::size_t row = 0;
-  for (; row + kMost <= count; row += kMost) sumBfloat16<kMost, kWide>(layer, rows + row * apart, vector, vectors, sums + row * kStride, kStride);
-  for (; row + 2 <= count; row += 2) sumBfloat16<2, 2>(layer, rows + row * apart, vector, vectors, sums + row * kStride, kStride);
-  if (row < count) {
-    sumBfloat16<1, kRegisters >= 32 ? 4 : 2>(layer, rows + row * apart, vector, vectors, sums + row * kStride, kStride);
-  }
-}
+/// A layer by fused multiply-adds of any CPU.
+class ProductOfFloats {
+ public:
+  ProductOfFloats(const Tiling& tiling, const Dispatch& dispatch, const Bfloat16Dense& layer)
+      : layer_(layer), tiling_(tiling), finish_(dispatch, layer) {}
 
-/// The last step of a row: bias and activation of `count` sums of columns from `column` on.
-inline void finishBfloat16(const Dispatch& dispatch, const Bfloat16Dense& layer, const float* sums, std::size_t column,
-                           std::size_t count, float* out) {
-  const Activation activation = layer.activation;
-  const auto bounded = [activation](Vector x) {
-    if (activation == Activation::relu) return positivePart(x);
-    return activation == Activation::clip ? clipped(x, activation.low, activation.high) : x;
-  };
-  std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    const Vector sum = load(sums + i);
-    store(out + i, bounded(layer.bias == nullptr ? sum : sum + load(layer.bias + column + i)));
+  std::size_t outStride() const { return layer_.outputs * sizeof(float); }
+  /// As of TiledProduct: rows need no registers for them.
+  void shape(std::size_t, std::size_t) {}
+
+  void multiply(const TiledRows* pairs, std::size_t count) const {
+    for (std::size_t column = 0; column < layer_.outputs; column += kColumns) {
+      for (std::size_t i = 0; i < count; ++i) {
+        for (int tile : {0, 1}) multiply(pairs[i].in[tile], pairs[i].count[tile], column, reinterpret_cast<float*>(pairs[i].out[tile]));
+      }
+    }
   }
-  if (const std::size_t rest = count - i) {
-    const Vector sum = loadFirst(sums + i, rest);
-    storeFirst(out + i, rest, bounded(layer.bias == nullptr ? sum : sum + loadFirst(layer.bias + column + i, rest)));
+
+ private:
+  /// More columns for few rows than a block of rows has, so that their sums do not wait for one another.
+  static constexpr std::size_t kColumns = 4 * kPanel;
+
+  void multiply(const std::uint8_t* in, std::size_t count, std::size_t column, float* out) const {
+    // Both chains of a row, its sum, and the weights are in registers.
+    constexpr int kMost = 4, kWide = kRegisters >= 32 ? 2 : 1;
+    alignas(64) float sums[kTileRows * kColumns];
+    const std::size_t left = layer_.outputs - column, columns = left < kColumns ? left : kColumns, stride = tiling_.stride;
+    const std::size_t vector = column / kLanes, vectors = vectorsOf(columns);
+    std::size_t row = 0;
+    for (; row + kMost <= count; row += kMost) {
+      sumBfloat16<kMost, kWide>(layer_, tiling_, in + row * stride, vector, vectors, sums + row * kColumns, kColumns);
+    }
+    for (; row + 2 <= count; row += 2) {
+      sumBfloat16<2, 2>(layer_, tiling_, in + row * stride, vector, vectors, sums + row * kColumns, kColumns);
+    }
+    if (row < count) {
+      sumBfloat16<1, kRegisters >= 32 ? 4 : 2>(layer_, tiling_, in + row * stride, vector, vectors, sums + row * kColumns, kColumns);
+    }
+    finish_(sums, kColumns, count, column, columns, out);
   }
-  if (!isBounds(activation)) activateRow(dispatch, activation, out, count);
-}
+
+  const Bfloat16Dense& layer_;
+  const Tiling tiling_;
+  const FinishBfloat16 finish_;
+};
+
+/// Inputs as floats.
+struct AsFloats {
+  using Element = float;
+  using Product = ProductOfFloats;
+
+  static TFAOT_INLINE void round(const float* from, std::size_t count, float* to) {
+    std::size_t i = 0;
+    for (; i + kLanes <= count; i += kLanes) store(to + i, bitsAs<Vector>(roundedToBfloat16(load(from + i))));
+    if (i < count) storeFirst(to + i, count - i, bitsAs<Vector>(roundedToBfloat16(loadFirst(from + i, count - i))));
+  }
+};
 
 /// `count` rows times all columns; `put(row, to)` writes `layer.inputs` rounded inputs of a row.
 template <class Form, class Put>
 inline void multiplyBfloat16(const Dispatch& dispatch, const Bfloat16Dense& layer, std::size_t count, Put put, float* out,
                              std::uint32_t* scratch) {
   using Element = typename Form::Element;
-  constexpr std::size_t kColumns = Form::kPanels * kPanel;
+  constexpr std::size_t kRows = kBfloat16Rows * sizeof(float) / sizeof(Element);
   auto* const rows = reinterpret_cast<Element*>(scratch);
-  const std::size_t apart = blocksOfBfloat16(layer.inputs) * kBfloat16Block;
-  const std::size_t panels = (layer.outputs + kPanel - 1) / kPanel;
-  for (std::size_t first = 0; first < count; first += kBfloat16Rows) {
-    const std::size_t left = count - first, size = left < kBfloat16Rows ? left : kBfloat16Rows;
+  const std::size_t apart = apartInBfloat16(layer.inputs), stride = apart * sizeof(Element), blocks = blocksOfBfloat16(layer.inputs);
+  const std::size_t panel = blocks * kBfloat16Block / 2 * kPanel * sizeof *layer.weights;
+  typename Form::Product product(Tiling{stride, 1, 0, blocks, kBfloat16Block / 2, panel}, dispatch, layer);
+  for (std::size_t first = 0, size; first < count; first += size) {
+    size = count - first < kRows ? count - first : kRows;
     for (std::size_t r = 0; r < size; ++r) {
       put(first + r, rows + r * apart);
-      std::memset(rows + r * apart + layer.inputs, 0, (apart - layer.inputs) * sizeof *rows);
+      std::memset(rows + r * apart + layer.inputs, 0, (blocks * kBfloat16Block - layer.inputs) * sizeof *rows);
     }
-    [[maybe_unused]] const typename Form::Block block(size);
-    for (std::size_t panel = 0; panel < panels; panel += Form::kPanels) {
-      alignas(64) float sums[kBfloat16Rows * kColumns];
-      const std::size_t width = panels - panel < Form::kPanels ? panels - panel : Form::kPanels, column = panel * kPanel;
-      const std::size_t rest = layer.outputs - column, columns = rest < kColumns ? rest : kColumns;
-      Form::sum(layer, rows, size, panel, width, sums);
-      for (std::size_t r = 0; r < size; ++r) {
-        finishBfloat16(dispatch, layer, sums + r * kColumns, column, columns, out + (first + r) * layer.outputs + column);
-      }
-    }
+    multiplyRows(product, reinterpret_cast<const std::uint8_t*>(rows), stride, size,
+                 reinterpret_cast<char*>(out + first * layer.outputs));
   }
 }
 
@@ -177,12 +222,12 @@ inline void denseBfloat16(const Dispatch& dispatch, const Bfloat16Dense& layer, 
   multiplyBfloat16<Form>(dispatch, layer, batch, put, out, scratch);
 }
 
-/// Lines of an image from line `top` on, which may lie before it, rounded and between zeros, as `band` has them.
+/// Lines of an image from line `top` on, which may lie before it, rounded and between zeros, `columns` pixels each.
 template <class Form>
-inline void putBand(const Window& window, const Band& band, const float* image, std::size_t top, std::size_t lines,
-                    typename Form::Element* to) {
-  const std::size_t channels = window.channels, size = band.columns * channels;
-  const std::size_t left = (window.padLeft < band.columns ? window.padLeft : band.columns) * channels;
+inline void putLines(const Window& window, std::size_t columns, const float* image, std::size_t top, std::size_t lines,
+                     typename Form::Element* to) {
+  const std::size_t channels = window.channels, size = columns * channels;
+  const std::size_t left = (window.padLeft < columns ? window.padLeft : columns) * channels;
   const std::size_t seen = size - left < window.inWidth * channels ? size - left : window.inWidth * channels;
   for (std::size_t i = 0; i < lines; ++i, to += size) {
     const std::size_t line = top + i;  // modulo 2^64: what lies before the image is beyond its size
@@ -204,40 +249,57 @@ TFAOT_INLINE void copyRun(std::uint8_t* to, const std::uint8_t* from, std::size_
   store(to + count - kBytes, load(from + count - kBytes));
 }
 
-/// The windows of an image are rows, which are copied from some of its lines.
+/// Calls `run(first, count)` for some lines of windows at a time, after the lines of the image that they see were put to `lines`.
+template <class Form, class Run>
+inline void visitBands(const Window& window, const CopiedBand& band, std::size_t batch, const float* in,
+                       typename Form::Element* lines, Run run) {
+  for (; batch > 0; --batch, in += window.inHeight * window.inWidth * window.channels) {
+    for (std::size_t first = 0, count; first < window.outHeight; first += count) {
+      count = window.outHeight - first < band.lines ? window.outHeight - first : band.lines;
+      const std::size_t seen = (count - 1) * window.strideHeight + reach(window.height, window.dilationHeight);
+      putLines<Form>(window, band.columns, in, first * window.strideHeight - window.padTop, seen, lines);
+      run(count);
+    }
+  }
+}
+
+/// The windows of an image are rows, which are copied from some of its lines where they cannot be read in place.
 template <class Form>
 inline void convolveBfloat16(const Dispatch& dispatch, const Bfloat16Conv2d& layer, std::size_t batch, const float* in, float* out,
                              std::uint32_t* scratch) {
   using Element = typename Form::Element;
   const Window& window = layer.window;
-  const Band band(window);
+  const CopiedBand band = bandOfBfloat16(window);
+  auto* const lines = reinterpret_cast<Element*>(scratch);
   const std::size_t channels = window.channels, lineSize = band.columns * channels;
-  auto* const lines = reinterpret_cast<Element*>(scratch + bfloat16DenseScratch(layer.product.inputs));
-  for (; batch > 0; --batch, in += window.inHeight * window.inWidth * channels) {
-    for (std::size_t first = 0, count; first < window.outHeight; first += count) {
-      const std::size_t left = window.outHeight - first;
-      count = left < band.linesAtATime ? left : band.linesAtATime;
-      putBand<Form>(window, band, in, first * window.strideHeight - window.padTop, (count - 1) * window.strideHeight + band.lines, lines);
-      std::size_t x = 0, y = 0;  // rows are put in order
-      const auto put = [&](std::size_t, Element* to) {
-        const Element* from = lines + y * window.strideHeight * lineSize + x * window.strideWidth * channels;
-        // Adjacent pixels of a line are one run.
-        const bool isOneRun = window.dilationWidth == 1;
-        const std::size_t runs = isOneRun ? 1 : window.width, run = isOneRun ? window.width * channels : channels;
-        for (std::size_t i = 0; i < window.height; ++i, from += window.dilationHeight * lineSize) {
-          for (std::size_t j = 0; j < runs; ++j, to += run) {
-            const Element* const begin = from + j * window.dilationWidth * channels;
-            copyRun(reinterpret_cast<std::uint8_t*>(to), reinterpret_cast<const std::uint8_t*>(begin), run * sizeof *to);
-          }
-        }
-        if (++x < window.outWidth) return;
-        x = 0;
-        ++y;
-      };
-      multiplyBfloat16<Form>(dispatch, layer.product, count * window.outWidth, put, out, scratch);
-      out += count * window.outWidth * layer.product.outputs;
-    }
+  if (band.isInPlace) {
+    typename Form::Product product(tilingOfLines(window, band, sizeof(Element)), dispatch, layer.product);
+    product.shape(band.rows, band.rows);
+    auto* to = reinterpret_cast<char*>(out);
+    return visitBands<Form>(window, band, batch, in, lines, [&](std::size_t count) {
+      to = multiplyLines(product, window, band, reinterpret_cast<const std::uint8_t*>(lines), lineSize * sizeof *lines, count, to);
+    });
   }
+  visitBands<Form>(window, band, batch, in, lines, [&](std::size_t count) {
+    std::size_t x = 0, y = 0;  // rows are put in order
+    const auto put = [&](std::size_t, Element* to) {
+      const Element* from = lines + y * window.strideHeight * lineSize + x * window.strideWidth * channels;
+      // Adjacent pixels of a line are one run.
+      const bool isOneRun = window.dilationWidth == 1;
+      const std::size_t runs = isOneRun ? 1 : window.width, run = isOneRun ? window.width * channels : channels;
+      for (std::size_t i = 0; i < window.height; ++i, from += window.dilationHeight * lineSize) {
+        for (std::size_t j = 0; j < runs; ++j, to += run) {
+          const Element* const begin = from + j * window.dilationWidth * channels;
+          copyRun(reinterpret_cast<std::uint8_t*>(to), reinterpret_cast<const std::uint8_t*>(begin), run * sizeof *to);
+        }
+      }
+      if (++x < window.outWidth) return;
+      x = 0;
+      ++y;
+    };
+    multiplyBfloat16<Form>(dispatch, layer.product, count * window.outWidth, put, out, scratch + wordsOfBand(band));
+    out += count * window.outWidth * layer.product.outputs;
+  });
 }
 
 }  // namespace TFAOT_KERNELS_TARGET

@@ -262,11 +262,14 @@ constexpr std::size_t bfloat16DenseScratch(std::size_t inputs) noexcept;
 void bfloat16Dense(const Bfloat16Dense& layer, std::size_t batch, const float* in, float* out, std::uint32_t* scratch) noexcept;
 
 /// A convolution of the same kind: the windows of an image, height x width x channels numbers each, are the inputs of a dense
-/// layer. Padding counts as zeros.
+/// layer. Padding counts as zeros. Products are added blockOfBfloat16(window) at a time, and packed weights have zeros up to a multiple
+/// of this: 32, or fewer if windows are read in place and 32 do not divide their lines.
 struct Bfloat16Conv2d {
   Window window;
   Bfloat16Dense product;  ///< of the filters, height x width x channels by their number
 };
+
+constexpr std::size_t blockOfBfloat16(const Window& window) noexcept;
 
 constexpr std::size_t bfloat16Conv2dScratch(const Window& window) noexcept;
 

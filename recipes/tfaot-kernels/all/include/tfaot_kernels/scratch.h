@@ -182,74 +182,80 @@ constexpr std::size_t quantizedDenseScratch(std::size_t inputs) noexcept {
   return kQuantizedRowsAtATime * 2 * bytesOfTiledRow(inputs) / sizeof(std::uint32_t);
 }
 
-/// Lines of an image for convolutions by tiles, of which some are copied at a time, between their padding: windows that are
-/// side by side are then rows with one distance, and the bytes of a line of a window follow one another.
-struct BandOfBytes {
+/// Lines of an image, of which some are copied at a time, between their padding: windows that are side by side are then rows with
+/// one distance, and the numbers of a line of a window follow one another, so that tiles read them in place.
+struct CopiedBand {
   std::size_t tilesOfLine, rows;  ///< tiles for a line of windows, and windows of each
   std::size_t columns, lines;     ///< pixels of a copied line, and lines of windows at a time
   std::size_t blocks, fours;      ///< tiles of a line of a window, and groups of four bytes of each
-  bool isPossible;
+  bool isInPlace;                 ///< whether tiles can read windows in place
   std::size_t bytes;
 
-  constexpr explicit BandOfBytes(const Window& window)
+  /// For numbers of so many bytes, with about `most` bytes in all, but for at least so many lines of windows.
+  constexpr CopiedBand(const Window& window, std::size_t bytesOfNumber, std::size_t most, std::size_t least)
       : tilesOfLine((window.outWidth + kTileRows - 1) / kTileRows), rows((window.outWidth + tilesOfLine - 1) / tilesOfLine),
         columns((tilesOfLine * rows - 1) * window.strideWidth + reach(window.width, window.dilationWidth)),
-        lines(window.outHeight), blocks(0), fours(0), isPossible(false), bytes(0) {
-    const std::size_t size = window.width * window.channels, all = size / 4;
-    if (window.channels % 4 != 0 || (window.dilationWidth != 1 && window.width != 1)) return;
-    blocks = (all + kTileFours - 1) / kTileFours;
-    // Of equal sizes, because there are no registers for two shapes.
-    while (all % blocks != 0) ++blocks;
-    fours = all / blocks;
-    // Smaller ones are multiplied as slowly as full ones.
-    isPossible = fours >= kTileFours / 2 || window.height * blocks == 1;
-    const std::size_t reached = reach(window.height, window.dilationHeight), line = columns * window.channels;
-    constexpr std::size_t kBytes = 32768;  // what the first cache holds beside weights
-    const std::size_t most = kBytes / line;
-    const std::size_t chosen = most > reached ? (most - reached) / window.strideHeight + 1 : 1;
+        lines(window.outHeight), blocks(1), fours(kTileFours), isInPlace(false), bytes(0) {
+    const std::size_t reached = reach(window.height, window.dilationHeight), line = columns * window.channels * bytesOfNumber;
+    const std::size_t fitting = most / line;
+    std::size_t chosen = fitting > reached ? (fitting - reached) / window.strideHeight + 1 : 1;
+    if (chosen < least) chosen = least;
     if (chosen < lines) lines = chosen;
-    if (isPossible) bytes = ((lines - 1) * window.strideHeight + reached) * line;
+    bytes = ((lines - 1) * window.strideHeight + reached) * line;
+    const std::size_t size = window.width * window.channels * bytesOfNumber, all = size / 4;
+    if (size % 4 != 0 || (window.dilationWidth != 1 && window.width != 1)) return;
+    std::size_t parts = (all + kTileFours - 1) / kTileFours;
+    // Of equal sizes, because there are no registers for two shapes.
+    while (all % parts != 0) ++parts;
+    // Smaller ones are multiplied as slowly as full ones.
+    isInPlace = all / parts >= kTileFours / 2 || window.height * parts == 1;
+    if (!isInPlace) return;
+    blocks = parts;
+    fours = all / parts;
   }
 };
 
+/// Of bytes: no more than the first cache holds beside weights.
+constexpr CopiedBand bandOfBytes(const Window& window) { return {window, 1, 32768, 1}; }
+
 /// With a copy of a window, or with some lines of the image.
 constexpr std::size_t quantizedConv2dScratch(const Window& window, std::size_t inputs) noexcept {
-  const std::size_t windows = quantizedDenseScratch(inputs) + foursOf(inputs), band = foursOf(BandOfBytes(window).bytes);
-  return windows > band ? windows : band;
+  const std::size_t windows = quantizedDenseScratch(inputs) + foursOf(inputs);
+  const CopiedBand band = bandOfBytes(window);
+  return band.isInPlace && foursOf(band.bytes) > windows ? foursOf(band.bytes) : windows;
 }
 
-/// Inputs of a layer of bfloat16 whose products are added at a time, and rows that are multiplied at a time (bfloat16.h).
+/// Inputs of a layer of bfloat16 whose products are added at a time, unless a convolution has smaller blocks, and rows that are
+/// multiplied at a time (bfloat16.h).
 inline constexpr std::size_t kBfloat16Block = 32, kBfloat16Rows = 32;
 
 constexpr std::size_t blocksOfBfloat16(std::size_t inputs) { return (inputs + kBfloat16Block - 1) / kBfloat16Block; }
 
-constexpr std::size_t bfloat16DenseScratch(std::size_t inputs) noexcept {
-  return kBfloat16Rows * kBfloat16Block * blocksOfBfloat16(inputs);
+/// Inputs between rows that are rounded, as floats or in twice as many rows as bfloat16.
+constexpr std::size_t apartInBfloat16(std::size_t inputs) { return bytesOfTiledRow(2 * inputs) / 2; }
+
+constexpr std::size_t bfloat16DenseScratch(std::size_t inputs) noexcept { return kBfloat16Rows * apartInBfloat16(inputs); }
+
+/// Of bfloat16: lines that overlap are rounded again for the next ones. Windows of one pixel are rows of a dense layer, whose
+/// blocks they have.
+constexpr CopiedBand bandOfBfloat16(const Window& window) {
+  CopiedBand band(window, 2, 65536, 2 * reach(window.height, window.dilationHeight));
+  if (window.height * window.width == 1 && band.fours != kTileFours) {
+    band.isInPlace = false;
+    band.fours = kTileFours;
+  }
+  return band;
 }
 
-/// How a convolution of bfloat16 reads its image: some lines at a time, rounded once for all windows that see them.
-struct Band {
-  std::size_t columns, lines;  ///< of the input that a line of windows covers
-  std::size_t linesAtATime;    ///< of the output
+constexpr std::size_t blockOfBfloat16(const Window& window) noexcept { return 2 * bandOfBfloat16(window).fours; }
 
-  constexpr explicit Band(const Window& window)
-      : columns((window.outWidth - 1) * window.strideWidth + reach(window.width, window.dilationWidth)),
-        lines(reach(window.height, window.dilationHeight)), linesAtATime(1) {
-    constexpr std::size_t kFloats = 16384;  // 64 KiB
-    const std::size_t most = kFloats / (columns * window.channels);
-    const std::size_t least = (kBfloat16Rows + window.outWidth - 1) / window.outWidth;
-    if (most > lines) linesAtATime = (most - lines) / window.strideHeight + 1;
-    if (linesAtATime < least) linesAtATime = least;
-    if (linesAtATime > window.outHeight) linesAtATime = window.outHeight;
-  }
+/// Words of the lines as floats, up to lines of the cache: rows of tiles across two of these take twice the time.
+constexpr std::size_t wordsOfBand(const CopiedBand& band) { return (band.bytes / 2 + kPanel - 1) / kPanel * kPanel; }
 
-  constexpr std::size_t size(const Window& window) const {
-    return ((linesAtATime - 1) * window.strideHeight + lines) * columns * window.channels;
-  }
-};
-
+/// Lines, and windows that are copied from them.
 constexpr std::size_t bfloat16Conv2dScratch(const Window& window) noexcept {
-  return bfloat16DenseScratch(window.height * window.width * window.channels) + Band(window).size(window);
+  const CopiedBand band = bandOfBfloat16(window);
+  return wordsOfBand(band) + (band.isInPlace ? 0 : bfloat16DenseScratch(window.height * window.width * window.channels));
 }
 
 constexpr std::size_t conv2dMaxPoolScratch(const Conv2d& layer, const Window& pool) noexcept {

@@ -6,6 +6,8 @@
 #ifndef TFAOT_KERNELS_TARGETS_AMX_H_
 #define TFAOT_KERNELS_TARGETS_AMX_H_
 
+#include <immintrin.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -46,7 +48,8 @@ struct TilesOf<Integers> {
     if ((low & kSaved) != kSaved || !hasFeature<0, Register::kEdx, 24>()) return 0;
     std::uint32_t found = 0;
     if (hasFeature<0, Register::kEdx, 25>()) found |= kTilesOfBytes;
-    if (hasFeature<0, Register::kEdx, 22>()) found |= kTilesOfBfloat16;
+    // AVX512-BF16, which all such CPUs have, rounds the inputs.
+    if (hasFeature<0, Register::kEdx, 22>() && hasFeature<1, Register::kEax, 5>()) found |= kTilesOfBfloat16;
     return found;
   }
 
@@ -68,6 +71,13 @@ struct TilesOf<Integers> {
   static TFAOT_INLINE void zero() {
     asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
   }
+  /// Numbers as bfloat16: to nearest, half to even, and zero below 2^-56.
+  static TFAOT_INLINE void round(Vector numbers, std::uint16_t* to) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), rounded(numbers));
+  }
+  static TFAOT_INLINE void round(Vector numbers, std::size_t count, std::uint16_t* to) {
+    _mm256_mask_storeu_epi16(to, static_cast<__mmask16>((1u << count) - 1u), rounded(numbers));
+  }
   /// To each sum of a tile of float32 the products of a row with a column of bfloat16, two of which are side by side.
   template <int kSums, int kRows, int kColumns>
   static TFAOT_INLINE void addPairs() {
@@ -78,6 +88,20 @@ struct TilesOf<Integers> {
   template <int kSums, int kRows, int kColumns>
   static TFAOT_INLINE void addDots() {
     asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kRows), "i"(kColumns));
+  }
+
+ private:
+  /// AVX512-BF16 rounds as bfloat16.h says, NaN and infinities too.
+  static TFAOT_INLINE __m256i rounded(Vector numbers) {
+    constexpr __mmask16 kAll = 0xffff;
+    int least = 0x47000000;  // the bits of 2^-56 without its sign; by code, as broadcastByCode
+    TFAOT_OPAQUE_TO_GCC("+r", least);
+    TFAOT_OPAQUE_TO_CLANG("+r", least);
+    const __m512i bits = reinterpret_cast<__m512i>(numbers), sizes = _mm512_maskz_add_epi32(kAll, bits, bits);
+    const __mmask16 isKept = _mm512_cmp_epu32_mask(sizes, _mm512_set1_epi32(least), _MM_CMPINT_NLT);
+    __m256i made;
+    asm("vcvtneps2bf16 %1, %0%{%2%}%{z%}" : "=v"(made) : "v"(numbers), "Yk"(isKept));
+    return made;
   }
 };
 
