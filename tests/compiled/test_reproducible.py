@@ -10,10 +10,11 @@ import pytest
 from tests.catalogue.registries import entry_of, publish
 from tests.commands import run_command
 from tests.compiler.test_operations import N, Writer
+from tests.compiler.test_quantize_layers import made_of, program_of
 from tfaot_pkg.catalogue.card import badges_of
 from tfaot_pkg.compiler.work import Counted
 from tfaot_pkg.ground.reproducible import told_by
-from tfaot_pkg.native.compiled.program import Engine, difference, unfused
+from tfaot_pkg.native.compiled.program import Engine, difference, may_fuse, unfused
 from tfaot_pkg.registry.folder import FolderRegistry
 
 
@@ -48,6 +49,12 @@ def test_work_is_that_of_a_row_or_of_a_call() -> None:
 def test_float32_gives_the_same_bits() -> None:
     writer = Writer()
     assert difference(writer.program(writer.add("log", (N, 3), writer.input(3)))) == ""
+
+
+def test_programs_that_round_each_result_alone_need_no_fused_multiply_add() -> None:
+    """Sums of bytes and what is made of them; dense layers and functions of floats are others."""
+    assert not may_fuse(made_of(program_of("dense, relu")))
+    assert may_fuse(made_of(program_of("dense, tanh"))) and may_fuse(program_of("dense, relu"))
 
 
 def test_functions_of_float64_that_are_the_c_librarys_are_named() -> None:

@@ -14,7 +14,8 @@ import pytest
 from tests.commands import run_command
 from tests.homes import home_with_frontend
 from tests.onnx_lowering.graphs import arrays_of
-from tfaot_pkg.errors import SpecError, ValidationError
+from tfaot_pkg.errors import ModelError, SpecError, ValidationError
+from tfaot_pkg.ground.keys import sha256_file
 from tfaot_pkg.ground.process import run as process_run
 from tfaot_pkg.runtime.loader import load
 
@@ -103,6 +104,45 @@ def test_a_package_of_bfloat16_states_its_price(tool: Tool, networks: Path, tmp_
     inputs, theirs = arrays_of(networks / "image_classes" / "5.npz")
     errors = np.abs(model(**inputs)["logits"] - theirs["logits"])
     assert 1e-4 < errors.max() < 0.1
+
+
+_BYTES = _REDUCED.replace("compute: bfloat16", "compute: int8, calibration: rows.npz")
+
+
+def test_a_package_of_bytes_is_calibrated_and_states_what_layers_cost(
+    tool: Tool, networks: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "image_classes.onnx").write_bytes((networks / "files" / "image_classes.onnx").read_bytes())
+    rows = np.random.default_rng(8).normal(size=(50, 8, 10, 10)).astype(np.float32)
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(f"{_BYTES}validation: {{accuracy: {{all: {{largest: 0.2}}}}}}\n")
+    said = tool("build", spec, "-o", "prefix", code=SpecError.exit_code)
+    assert "compilation.precision.calibration: cannot read" in said
+    np.savez(tmp_path / "rows.npz", picture=rows)
+    said = tool("build", spec, "-o", "prefix", code=SpecError.exit_code)
+    assert "has the arrays ['picture'], but the model's inputs are ['image']" in said
+    np.savez(tmp_path / "rows.npz", image=rows)
+    spec.write_text(f"{_BYTES}validation: {{accuracy: {{all: {{largest: 1e-5}}}}}}\n")
+    said = tool("build", spec, "-o", "prefix", code=ModelError.exit_code)
+    assert "no layer alone keeps the bars" in said and said.count("  float32\n") >= 3
+    spec.write_text(f"{_BYTES}validation: {{accuracy: {{all: {{largest: 0.2}}}}}}\n")
+    built = json.loads(tool("publish", spec, "--registry", "models", "--json"))
+    precision = built["engine"]["precision"]
+    assert (precision["compute"], precision["layers"]) == ("int8", 3)
+    assert built["engine"]["reproducible"] == "cpus"
+    assert "3 of 3 layers in int8, 100% of the multiply-adds" in tool("build", spec, "-o", "prefix")
+    table = tool("inspect", spec, "--what", "precision").splitlines()
+    assert table[0] == "compute: int8, 3 layers" and [line.split()[-1] for line in table[2:]] == ["int8"] * 3
+    model = load(tmp_path / "prefix")
+    inputs, theirs = arrays_of(networks / "image_classes" / "5.npz")
+    errors = np.abs(model(**inputs)["logits"] - theirs["logits"])
+    assert 1e-4 < errors.max() < 0.2
+    report = json.loads((tmp_path / "prefix/share/tfaot-model-image-classes/validation.json").read_text())
+    assert [each["compute"] for each in report["layers"]] == ["int8"] * 3
+    said = tool("show", "image_classes", "--registry", "models")
+    assert "precision:   int8: layers multiply bytes, and add integers" in said
+    provenance = (tmp_path / "prefix/share/tfaot-model-image-classes/provenance.json").read_text()
+    assert '"calibration rows.npz"' in provenance and sha256_file(tmp_path / "rows.npz") in provenance
 
 
 def test_inspect_shows_which_layers_skip_zeros(tool: Tool, networks: Path, tmp_path: Path) -> None:

@@ -67,4 +67,31 @@ def test_wrong_bars_are_named(good: str, faults_of: FaultsOf, bars: str, said: s
 
 def test_other_words_are_no_precision(good: str, faults_of: FaultsOf) -> None:
     (fault,) = faults_of(good + "  precision: {compute: half}\nvalidation: {accuracy: {all: {largest: 1}}}\n")
-    assert "compilation.precision.compute: must be float32 or bfloat16, got 'half'" in fault
+    assert "compilation.precision.compute: must be float32, bfloat16 or int8, got 'half'" in fault
+
+
+_BARS = "validation: {accuracy: {all: {largest: 1}}}\n"
+
+
+def test_bytes_need_rows_of_calibration_which_are_a_file_of_the_spec(good: str, faults_of: FaultsOf) -> None:
+    (fault,) = faults_of(good + "  precision: {compute: int8}\n" + _BARS)
+    assert "int8 needs typical rows" in fault and "give `calibration: FILE.npz`" in fault
+    (fault,) = faults_of(good + "  precision: {compute: int8, calibration: rows.npz}\n")
+    assert fault.startswith("6: compilation.precision.compute: int8 changes the model's answers")
+    text = good + "  precision: {compute: int8, calibration: data/rows.npz}\n" + _BARS
+    spec = parse_spec(text.encode(), Path("/m/spec.yaml"))
+    assert spec.compilation.precision == Precision(compute="int8", calibration=Path("/m/data/rows.npz"))
+    assert dict(spec.data_files) == {"compilation.precision.calibration": Path("/m/data/rows.npz")}
+    assert spec_document(spec)["compilation"]["precision"] == {"compute": "int8", "calibration": "data/rows.npz"}
+
+
+def test_no_path_of_this_machine_is_in_the_written_form(good: str) -> None:
+    text = good + "  precision: {compute: int8, calibration: /elsewhere/rows.npz}\n" + _BARS
+    spec = parse_spec(text.encode(), Path("/m/spec.yaml"))
+    assert spec_document(spec)["compilation"]["precision"] == {"compute": "int8", "calibration": "rows.npz"}
+
+
+@pytest.mark.parametrize("compute", ["", "compute: float32, ", "compute: bfloat16, "])
+def test_calibration_is_for_bytes(good: str, faults_of: FaultsOf, compute: str) -> None:
+    (fault,) = faults_of(f"{good}  precision: {{{compute}calibration: rows.npz}}\n{_BARS}")
+    assert "compilation.precision.calibration: is for int8" in fault

@@ -444,7 +444,7 @@ def files_read(spec: ModelSpec) -> list[Path]:
     read = [spec.path, Path(_version.__file__)]
     if spec.tuning is not None:
         read.append(tuning_path(spec.path))
-    read += [file for file in (spec.card_file, spec.validation.inputs) if file is not None]
+    read += [*([] if spec.card_file is None else [spec.card_file]), *spec.data_files.values()]
     if isinstance(spec.source, FolderSource):
         read += [file for place in local_files(spec.source.path, spec.model) for file in _below(place)]
     return read

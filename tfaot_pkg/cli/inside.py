@@ -27,7 +27,8 @@ _What = Annotated[
     typer.Option(
         "--what",
         metavar="FORM",
-        help="The stage: signature, ops, lowered, mlir-tf, stablehlo, hlo, program, cpp, asm, memory or sizes.",
+        help="The stage: signature, ops, lowered, mlir-tf, stablehlo, hlo, program, cpp, asm, memory, sizes or "
+        "precision.",
     ),
 ]
 _Batch = Annotated[
@@ -74,7 +75,8 @@ def inspect(
     it for one batch size, weights as arguments. program: our own operations. lowered: the same of an ONNX file, made
     of its operators one by one, without TensorFlow. cpp: the code that is written from a program. asm: machine code
     for a target. memory: bytes of arguments, results, scratch memory and weights by batch size. sizes: what takes the
-    space in the libraries. signature, ops, program and lowered can be drawn (-o FILE.svg).
+    space in the libraries. precision: what bytes cost and gain in each layer (compilation.precision). signature, ops,
+    program and lowered can be drawn (-o FILE.svg).
 
     Examples: tfaot-pkg inspect spec.yaml --what program; tfaot-pkg inspect spec.yaml --what hlo --batch 4;
     tfaot-pkg inspect spec.yaml --what program -o program.svg; tfaot-pkg inspect spec.yaml --what sizes --json;
@@ -190,7 +192,7 @@ def timeline(
 
 
 def _timeline_text(made: Timeline) -> str:
-    from tfaot_pkg.measure.inside.view import table
+    from tfaot_pkg.ground.wording import table
 
     sizes = list(dict.fromkeys(size for way in made.ways for size in way.medians))
     rows: list[tuple[object, ...]] = [

@@ -17,6 +17,7 @@ from tfaot_pkg.ground import reduced, reproducible
 from tfaot_pkg.ground.wording import AUTHORED, counted
 
 if TYPE_CHECKING:
+    from tfaot_pkg.analysis.accuracy import Accuracy
     from tfaot_pkg.ground.signature import Signature, Tensor
     from tfaot_pkg.package.prefix.install import Installed
     from tfaot_pkg.package.prefix.manifest import PrefixReport
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
     from tfaot_pkg.registry.folder import FolderRegistry
     from tfaot_pkg.registry.reader import RegistryReader, SearchResult
-    from tfaot_pkg.verify.accuracy import Accuracy
     from tfaot_pkg.verify.hashes import Hashes
     from tfaot_pkg.verify.installed import AnswersReport
 
@@ -178,7 +178,7 @@ def _accuracy(report: Mapping[str, Any]) -> tuple[Accuracy, ...]:
     """The errors of each output on the target with the largest; none if the report has none that can be read."""
     if "accuracy" not in report:
         return ()
-    from tfaot_pkg.verify.accuracy import worst
+    from tfaot_pkg.analysis.accuracy import worst
     from tfaot_pkg.verify.report import accuracy_in  # NumPy takes time to import
 
     try:

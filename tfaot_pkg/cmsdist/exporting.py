@@ -18,6 +18,7 @@ from tfaot_pkg.ground.wording import shown
 from tfaot_pkg.spec.document import spec_document
 from tfaot_pkg.spec.expand import without_expressions
 from tfaot_pkg.spec.types import (
+    FULL,
     ArchiveSource,
     Compilation,
     FolderSource,
@@ -48,6 +49,8 @@ def spec_text(spec: ModelSpec, *, comment: str = "", with_source: bool = True) -
         document["source"] = _source(spec.source, spec.folder)
     if spec.validation.inputs is not None:
         document.setdefault("validation", {})["inputs"] = _relative(spec.validation.inputs, spec.folder)
+    if (calibration := spec.compilation.precision.calibration) is not None:
+        document["compilation"]["precision"]["calibration"] = _relative(calibration, spec.folder)
     order = [section for section in ("model", "source", "compilation", "validation", "package") if section in document]
     plain = {section: without_expressions(document[section]) for section in order}
     text = yaml.dump(plain, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
@@ -200,6 +203,13 @@ def _config(spec: ModelSpec, where: str) -> tuple[str, list[str]]:
     if inputs is not None and (root is None or not inputs.is_relative_to(root)):
         notes.append(f"validation.inputs is left out: {inputs.name} is not among the model's files")
         spec = replace(spec, validation=replace(spec.validation, inputs=None))
+    calibration = spec.compilation.precision.calibration
+    if calibration is not None and (root is None or not calibration.is_relative_to(root)):
+        notes.append(
+            f"compilation.precision is left out, so that the package is that of float32: {calibration.name} is not "
+            "among the model's files"
+        )
+        spec = replace(spec, compilation=replace(spec.compilation, precision=FULL))
     if spec.tuning is not None:
         notes.append("the tuning file is not exported")
     there = replace(spec, path=(root or spec.folder) / CONFIG)

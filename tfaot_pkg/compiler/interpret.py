@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ from tfaot_pkg.compiler.program import (
 )
 from tfaot_pkg.ground.arrays import Array
 
+NOTHING: Mapping[int, Value] = MappingProxyType({})
+
 
 class OutOfTimeError(Exception):
     """A program takes longer than it may: its loops may not end."""
@@ -36,25 +39,38 @@ def run(
     sizes: Mapping[str, int] = NO_SYMBOLS,
     *,
     end: float = math.inf,
+    known: Mapping[int, Value] = NOTHING,
+    seen: Callable[[Operation, Sequence[Value], Value], None] | None = None,
 ) -> list[Array]:
     """The outputs at batch size `batch` and `sizes` of the other symbols.
 
+    Results of the entry's operations that are `known` already are not computed. `seen` gets each operation of all
+    regions that is computed, with its operands and its result.
     Raises Unsupported for an unknown opcode; OutOfTimeError if it is still at work at `end` (of time.monotonic).
     """
     with np.errstate(all="ignore"):
-        return _Run(batch, sizes, end).call(program.entry, inputs)
+        return _Run(batch, sizes, end, known, seen).call(program.entry, inputs)
 
 
-def evaluate(operation: Operation, operands: Sequence[Value], batch: int = 0) -> Value:
+def evaluate(
+    operation: Operation, operands: Sequence[Value], batch: int = 0, sizes: Mapping[str, int] = NO_SYMBOLS
+) -> Value:
     """The result of one operation."""
     with np.errstate(all="ignore"):
-        return _Run(batch, NO_SYMBOLS).apply(operation, operands)
+        return _Run(batch, sizes).apply(operation, operands)
 
 
 class _Run:
-    def __init__(self, batch: int, sizes: Mapping[str, int], end: float = math.inf) -> None:
+    def __init__(
+        self,
+        batch: int,
+        sizes: Mapping[str, int],
+        end: float = math.inf,
+        known: Mapping[int, Value] = NOTHING,
+        seen: Callable[[Operation, Sequence[Value], Value], None] | None = None,
+    ) -> None:
         self.at = Binding(batch, sizes)
-        self._end = end
+        self._end, self._given, self._seen = end, known, seen
         self._known: ChainMap[int, Any] = ChainMap()
 
     def call(self, region: Region, arguments: Sequence[Array]) -> list[Array]:
@@ -64,10 +80,15 @@ class _Run:
         self._known = self._known.new_child()
         try:
             for operation in region.operations:
-                if operation.opcode == "parameter":
-                    made: Value = arguments[Number.of(operation).number]
+                if operation.id in self._given:
+                    made: Value = self._given[operation.id]
+                elif operation.opcode == "parameter":
+                    made = arguments[Number.of(operation).number]
                 else:
-                    made = self.apply(operation, [self._known[operand] for operand in operation.operands])
+                    operands = [self._known[operand] for operand in operation.operands]
+                    made = self.apply(operation, operands)
+                    if self._seen is not None:
+                        self._seen(operation, operands, made)
                 self._known[operation.id] = made
             return [self._known[result] for result in region.results]
         finally:

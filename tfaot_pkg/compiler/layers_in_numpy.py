@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tfaot_pkg.compiler.arithmetic import FUNCTIONS
 from tfaot_pkg.compiler.attributes import (
@@ -34,6 +35,7 @@ _ACTIVATIONS: Mapping[str, Callable[..., Array]] = {
     "elu": lambda x: np.maximum(x, 0) + np.expm1(np.minimum(x, 0)),
     "swish": lambda x: x / (1 + np.exp(-x)),
     "gelu_erf": lambda x: x / 2 * (1 + np.asarray(FUNCTIONS["erf"](x / np.sqrt(2)))),
+    "gelu_tanh": FUNCTIONS["gelu-tanh"],
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "tanh": np.tanh,
 }
@@ -79,8 +81,13 @@ def requantized(operation: Operation, sums: Array, scales: Sequence[Array]) -> A
 
 
 def quantized_dense(run: Run, operation: Operation, x: Array, weights: Array, bias: Array, *scales: Array) -> Array:
-    sums = x.reshape(-1, x.shape[-1]).astype(np.int64) @ weights.astype(np.int64) + bias
+    sums = _whole(x.reshape(-1, x.shape[-1]).astype(np.float64) @ weights.astype(np.float64)) + bias
     return requantized(operation, sums, scales).reshape(run.sizes(operation))
+
+
+def _whole(sums: Array) -> NDArray[np.int64]:
+    """Sums of products of bytes: float64 has all of them exactly, and its products are much faster than int64's."""
+    return sums.astype(np.int64)
 
 
 def _convolved(image: Array, filters: Array, sides: Sequence[Sequence[int]], groups: int) -> Array:
@@ -88,7 +95,12 @@ def _convolved(image: Array, filters: Array, sides: Sequence[Sequence[int]], gro
     whole = (1, 1, 0, 0, 1, 1)
     seen = windows(image.astype(np.float64), [whole, *sides, whole], 0)[:, :, :, :, 0, :, :, 0]  # NHWC, then the window
     parts = zip(np.split(seen, groups, 3), np.split(filters, groups, 3), strict=True)
-    return np.concatenate([np.einsum("nhwcij,ijco->nhwo", x, weights) for x, weights in parts], 3)
+    return np.concatenate([_products(x, weights) for x, weights in parts], 3)
+
+
+def _products(seen: Array, filters: Array) -> Array:
+    """Windows, NHWC and then the window, times HWIO."""
+    return np.tensordot(seen, filters.astype(np.float64), ((4, 5, 3), (0, 1, 2)))
 
 
 def _sides(window: Sequence[int]) -> list[tuple[int, ...]]:
@@ -124,9 +136,8 @@ def quantized_conv2d(
     attributes = QuantizedConv2d.of(operation)
     whole = (1, 1, 0, 0, 1, 1)
     sides = [whole, *_sides(run.at.numbers(attributes.window)), whole]
-    seen = windows(image.astype(np.int64), sides, attributes.padding)[:, :, :, :, 0, :, :, 0]
-    sums = np.einsum("nhwcij,ijco->nhwo", seen, filters.astype(np.int64)) + bias
-    return requantized(operation, sums, scales)
+    seen = windows(image.astype(np.float64), sides, attributes.padding)[:, :, :, :, 0, :, :, 0]
+    return requantized(operation, _whole(_products(seen, filters)) + bias, scales)
 
 
 def transposed_conv2d(run: Run, operation: Operation, image: Array, filters: Array, *biases: Array) -> Array:

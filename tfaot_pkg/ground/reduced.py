@@ -8,7 +8,10 @@ from typing import Any
 
 from tfaot_pkg.ground.targets import TARGETS
 
-_MEANINGS = {"bfloat16": "layers multiply numbers of 8 significant bits, and add in float32"}
+_MEANINGS = {
+    "bfloat16": "layers multiply numbers of 8 significant bits, and add in float32",
+    "int8": "layers multiply bytes, and add integers",
+}
 
 
 def told_by(report: Mapping[str, Any]) -> str:

@@ -104,3 +104,17 @@ AUTHORED = "contains_its_authors_operations"
 def contains_text(operations: Sequence[str]) -> str:
     """What is said wherever a package with operations of its model's author is called verified; else empty."""
     return f"contains its author's operations: {', '.join(operations)}" if operations else ""
+
+
+def table(heads: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> str:
+    """Columns under their heads: texts to the left, numbers to the right, with commas between thousands."""
+    cells = [heads, *[tuple(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row) for row in rows]]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(heads))]
+    right = [bool(rows) and all(isinstance(row[column], int) for row in rows) for column in range(len(heads))]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(row, widths, right, strict=True)
+        ).rstrip()
+        for row in cells
+    )

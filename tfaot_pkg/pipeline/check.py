@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tfaot_pkg.analysis.accuracy import require_bars
 from tfaot_pkg.analysis.program.independence import rows_of
 from tfaot_pkg.analysis.rows import Rows
 from tfaot_pkg.compiler.operations import OPERATIONS
@@ -42,7 +43,6 @@ from tfaot_pkg.spec.types import (
     SavedModelFiles,
     files_of,
 )
-from tfaot_pkg.verify.accuracy import require_bars
 from tfaot_pkg.worker_program.messages.conversions import ProposedGraph, ProposeGraph
 from tfaot_pkg.worker_program.messages.graph import (
     Check,

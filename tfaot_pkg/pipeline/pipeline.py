@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 
+from tfaot_pkg.analysis.accuracy import require_bars
 from tfaot_pkg.errors import ToolchainError
 from tfaot_pkg.frontends.frozen.model import FrozenModel, freeze, frozen_key
 from tfaot_pkg.frontends.frozen.saved_model import SavedModel
@@ -50,12 +51,12 @@ from tfaot_pkg.package.tree import PackageContents, PackageTree, make_package
 from tfaot_pkg.pipeline.package_key import components
 from tfaot_pkg.provenance.materials import Made, Materials, ToolchainFacts, pins_of
 from tfaot_pkg.provenance.statement import statement
+from tfaot_pkg.spec.row_files import digest_in
 from tfaot_pkg.spec.source.sniffing import require_whole
 from tfaot_pkg.spec.source.tree import SourceTree, fetch, source_tree
 from tfaot_pkg.spec.tuning import outdated_note
-from tfaot_pkg.spec.types import FULL, FolderSource, ModelSpec
+from tfaot_pkg.spec.types import CALIBRATION_KEY, FULL, FolderSource, ModelSpec
 from tfaot_pkg.verify import latency
-from tfaot_pkg.verify.accuracy import require_bars
 from tfaot_pkg.verify.latency import Gain
 from tfaot_pkg.verify.report import ValidationReport
 from tfaot_pkg.verify.runs import runnable_targets
@@ -222,6 +223,7 @@ class Pipeline:
         compiled = compile_model(
             spec, frozen,
             key=keys.compiled, pool=pool, compiler=plan.compiler, cache=self.cache, progress=self.progress,
+            calibration=digest_in(plan.inputs, CALIBRATION_KEY),
         )  # fmt: skip
         require_sources(spec, compiled.engine)  # even if the code is in the cache
         library = build_native(
@@ -260,7 +262,8 @@ class Pipeline:
         )
         frozen = freeze(spec, saved, key=keys.frozen, pool=pool, cache=cache, progress=self.progress)
         made = pool.given_folder("program")
-        engine = make_program(spec, frozen, pool.environment.toolchain, made)
+        calibration = digest_in(plan.inputs, CALIBRATION_KEY)
+        engine = make_program(spec, frozen, pool.environment.toolchain, made, calibration=calibration)
         program = program_code(made)
         report = validate(
             spec, saved, frozen, library,
@@ -347,7 +350,7 @@ def stage_keys(
     """The keys of all stages of `spec`, from their inputs."""
     # A chain: each key contains that of the stage before, so a changed input changes all keys after it.
     frozen = frozen_key(spec, source, toolchain.identity)
-    compiled = compiled_key(spec, frozen, toolchain.toolchain)
+    compiled = compiled_key(spec, frozen, toolchain.toolchain, calibration=digest_in(inputs, CALIBRATION_KEY))
     native = native_key(spec, compiled, compiler)
     return StageKeys(
         frozen=frozen,

@@ -34,8 +34,9 @@ from tfaot_pkg.registry.files.layout import PREFIX
 from tfaot_pkg.registry.reader import FILES, PROVENANCE, RegistryReader, resolve
 from tfaot_pkg.spec import parse_spec
 from tfaot_pkg.spec.document import spec_document
+from tfaot_pkg.spec.row_files import digest_in
 from tfaot_pkg.spec.tuning import PACKAGED, read_tuning
-from tfaot_pkg.spec.types import FolderSource, ModelSpec, Tuning
+from tfaot_pkg.spec.types import INPUTS_KEY, FolderSource, ModelSpec, Tuning
 from tfaot_pkg.verify.validate import inputs_document
 
 Verdict = Literal["reproducible", "differs", "cannot"]
@@ -259,20 +260,21 @@ def _escaped(value: Any) -> Any:
 
 
 def _place_inputs(spec: ModelSpec, recorded: Recorded, means: Means) -> None:
-    """Put the validation inputs where `spec` looks for them. Raises CannotRebuild."""
-    if spec.validation.inputs is None:
-        return
-    relative = spec.validation.inputs.relative_to(spec.folder)
-    beside = [means.source / relative, means.source / relative.name] if means.source else []
-    for candidate in filter(None, (means.inputs, *beside)):
-        if candidate.is_file():
-            spec.validation.inputs.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(candidate, spec.validation.inputs)
-            return
-    raise CannotRebuild(
-        f"the validation inputs {relative.name} (SHA-256 {recorded.validation_inputs.get('sha256')}) were not found: "
-        "name the file with --inputs"
-    )
+    """Put the files of rows where `spec` looks for them. Raises CannotRebuild."""
+    for key, path in spec.data_files.items():
+        relative = path.relative_to(spec.folder)
+        beside = [means.source / relative, means.source / relative.name] if means.source else []
+        if means.inputs is not None:
+            beside.insert(0, means.inputs if key == INPUTS_KEY else means.inputs.with_name(relative.name))
+        found = next((each for each in beside if each.is_file()), None)
+        if found is None:
+            where = "name the file with --inputs" if key == INPUTS_KEY else "put it beside the model or the --inputs"
+            raise CannotRebuild(
+                f"the file of {key}, {relative.name} (SHA-256 {digest_in(recorded.validation_inputs, key)}), was not "
+                f"found: {where}"
+            )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(found, path)
 
 
 Kind = Literal["missing", "added", "kind", "content"]

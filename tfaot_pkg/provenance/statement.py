@@ -22,6 +22,7 @@ from tfaot_pkg.package.listing import Tree
 from tfaot_pkg.provenance.materials import Materials, Pin, ToolchainFacts, pins_of
 from tfaot_pkg.spec.document import spec_document
 from tfaot_pkg.spec.formats import Format
+from tfaot_pkg.spec.row_files import DOCUMENTED, digest_in
 from tfaot_pkg.spec.types import ArchiveSource, FolderSource, GitSource, ModelSpec
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
@@ -152,6 +153,10 @@ def _files(materials: Materials) -> list[dict[str, object]]:
         found.append({"name": f"tuning {PACKAGED}", "digest": {"sha256": sha256_bytes(tuning_bytes(tuning))}})
     if "sha256" in inputs:
         found.append({"name": f"validation inputs {inputs['file']}", "digest": {"sha256": inputs["sha256"]}})
+    for key, name in DOCUMENTED.items():
+        if digest := digest_in(inputs, key):
+            file: Any = inputs[name]
+            found.append({"name": f"{name} {file['file']}", "digest": {"sha256": digest}})
     return found
 
 

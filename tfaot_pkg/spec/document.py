@@ -20,6 +20,7 @@ from tfaot_pkg.spec.types import (
     ModelFiles,
     ModelInfo,
     ModelSpec,
+    Precision,
     SavedModelFiles,
     Source,
 )
@@ -49,7 +50,7 @@ def spec_document(spec: ModelSpec) -> dict[str, Any]:
         },
         "source": _source(spec.source, spec.folder),
         **({"trees": call_document(model.call)} if model.call else {}),
-        "compilation": {**_section(spec.compilation), **_section(model, "compilation")},
+        "compilation": {**_compilation(spec), **_section(model, "compilation")},
         "validation": _validation(spec),
         "package": _section(spec.package),
     }
@@ -72,7 +73,9 @@ def written(value: Any) -> Any:
             return [*map(written, value)]
         case Mapping():
             return {key: written(each) for key, each in sorted(value.items())}
-        case Bars():
+        case Path():
+            return value.name
+        case Bars() | Precision():
             return {
                 name: each for name in _names_of(value) if (each := written(getattr(value, name))) not in (None, {})
             }
@@ -140,6 +143,13 @@ def _source(source: Source, folder: Path) -> dict[str, Any]:
             return {"git": _portable_url(source.url), "revision": source.revision, "subdir": source.subdir}
 
 
+def _compilation(spec: ModelSpec) -> dict[str, Any]:
+    found = _section(spec.compilation)
+    if (calibration := spec.compilation.precision.calibration) is not None:
+        found["precision"] |= {"calibration": _portable_path(calibration, spec.folder)}
+    return found
+
+
 def _validation(spec: ModelSpec) -> dict[str, Any]:
     inputs, found = spec.validation.inputs, _section(spec.validation)
     if inputs is not None:
@@ -147,6 +157,11 @@ def _validation(spec: ModelSpec) -> dict[str, Any]:
             "inputs": _portable_path(inputs, spec.folder)
         }
     return {key: value for key, value in found.items() if key != "inputs"}
+
+
+def place_of_rows(spec: ModelSpec, path: Path) -> str:
+    """Where a file of rows lies relative to the spec that `spec_document` writes."""
+    return _portable_path(path, spec.folder)
 
 
 def _portable_path(path: Path, folder: Path) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +47,15 @@ def spec_of(form: Any, path: Path) -> ModelSpec:
         validation["inputs"] = absolute(validation["inputs"], path.parent)
     accuracy = (form.validation and form.validation.accuracy) or {}
     validation["accuracy"] = {name: Bars(**given(Bars, bars)) for name, bars in sorted(accuracy.items())}
+    compilation = Compilation(**given(Compilation, form.compilation))
+    if (calibration := compilation.precision.calibration) is not None:
+        precision = replace(compilation.precision, calibration=absolute(str(calibration), path.parent))
+        compilation = replace(compilation, precision=precision)
     return ModelSpec(
         path=path,
         model=_model(form, files),
         source=source,
-        compilation=Compilation(**given(Compilation, form.compilation)),
+        compilation=compilation,
         validation=Validation(**validation),
         package=PackageOptions(**given(PackageOptions, form.package)),
     )

@@ -170,12 +170,24 @@ def _check_precision(document: Document) -> None:
     """Reduced precision needs bars, and a program."""
     compilation = document.data.get("compilation")
     compute = _at(compilation, ("precision", "compute"))
+    calibration = _at(compilation, ("precision", "calibration"))
     accuracy = _at(document.data.get("validation"), ("accuracy",))
     for name, bars in accuracy.items() if isinstance(accuracy, dict) else ():
         if not bars:
             document.report(("validation", "accuracy", name), "has no bar: give largest, mean, quantile or argmax")
+    if calibration is not None and compute != "int8":
+        document.report(
+            ("compilation", "precision", "calibration"),
+            f"is for int8, whose scales are found on its rows, and compute is {compute or 'float32'}",
+        )
     if compute in (None, "float32"):
         return
+    if compute == "int8" and calibration is None:
+        document.report(
+            ("compilation", "precision", "compute"),
+            "int8 needs typical rows, on which the scales of layers are found: give `calibration: FILE.npz`, with one "
+            "array for each input",
+        )
     if not accuracy:
         document.report(
             ("compilation", "precision", "compute"),

@@ -65,7 +65,7 @@ Weights = Literal["shared", "embedded"]
 Kernels = Literal["auto", "none"]
 Engine = Literal["auto", "program", "xla"]
 Answers = Literal["call", "predict"]
-Compute = Literal["float32", "bfloat16"]
+Compute = Literal["float32", "bfloat16", "int8"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -388,8 +388,11 @@ class Precision:
 
     compute: Annotated[Compute, Setting()] = "float32"
     """float32, or bfloat16: dense layers and convolutions with constant weights multiply numbers of 8 significant bits,
-    and add their products in float32, with the same bits on all CPUs. Weights take half of the memory.
+    and add their products in float32, with the same bits on all CPUs. Weights take half of the memory. int8: they
+    multiply bytes, whose scales are found on the rows of calibration; layers that cost too much stay float32.
     """
+    calibration: Annotated[Path | None, Setting(v.FilePath, examples=("rows.npz",))] = None
+    """With int8: .npz file with one array per input, typical rows of the model, relative to this file."""
 
     @property
     def is_reduced(self) -> bool:
@@ -397,6 +400,9 @@ class Precision:
 
 
 FULL = Precision()
+
+INPUTS_KEY, CALIBRATION_KEY = "validation.inputs", "compilation.precision.calibration"
+"""The keys of files of rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -565,6 +571,12 @@ class ModelSpec:
     def is_lowered(self) -> bool:
         """Whether the model becomes a program without TensorFlow."""
         return self.model.files.format in LOWERED
+
+    @property
+    def data_files(self) -> Mapping[str, Path]:
+        """The files of rows that a build reads, by the keys that name them."""
+        files = {INPUTS_KEY: self.validation.inputs, CALIBRATION_KEY: self.compilation.precision.calibration}
+        return {key: path for key, path in files.items() if path is not None}
 
     @property
     def folder(self) -> Path:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tfaot_pkg.analysis.accuracy import Accuracy, bars_of, measured, unlike_finite
 from tfaot_pkg.errors import ModelError, ToolchainError, ValidationError
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.ground.signature import Signature, Tensor
 from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.verify.accuracy import Accuracy, bars_of, measured, unlike_finite
 from tfaot_pkg.verify.evidence import Answers, Free, Spread, agreement, rtol_of, spread_of, widened
 from tfaot_pkg.verify.inputs import ARRANGED, MAIN, SIZES
 from tfaot_pkg.verify.judgement import Difference, differences, disagreements

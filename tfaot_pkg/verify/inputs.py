@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import io
 import math
-import zipfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tfaot_pkg.errors import ModelError, SourceError, SpecError
+from tfaot_pkg.errors import ModelError
 from tfaot_pkg.ground.arrays import Array
-from tfaot_pkg.ground.keys import sha256_bytes
 from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.ground.wording import counted
 from tfaot_pkg.package.example import small_sizes
-from tfaot_pkg.spec.form import REFERENCE
+from tfaot_pkg.spec.row_files import read_rows
 from tfaot_pkg.spec.rules import INPUT_CLASSES
-from tfaot_pkg.spec.types import Validation
+from tfaot_pkg.spec.types import INPUTS_KEY, Validation
 from tfaot_pkg.verify.limits import USUAL, Drawing, Ends, below_zero, beyond, sizes_of, whole_numbers
-from tfaot_pkg.worker_program.messages.elements import held, held_type, largest, numbers_type
+from tfaot_pkg.worker_program.messages.elements import held, largest, numbers_type
 
 MAIN = "main"
 """The user's file, or `validation.samples` random rows."""
@@ -219,7 +215,7 @@ def validation_inputs(
     Raises SpecError if the user's file does not fit the signature, SourceError if it has changed since.
     """
     if validation.inputs is not None:
-        return _from_file(validation.inputs, signature, largest_batch, sha256)
+        return read_rows(validation.inputs, signature.inputs, key=INPUTS_KEY, least=largest_batch, sha256=sha256)
     generator = np.random.default_rng(validation.seed)
     rows = max(validation.samples, largest_batch)
     for tensor in signature.inputs:
@@ -243,65 +239,6 @@ def _draw_random(
     floats = generator.standard_normal(tensor.carried.shape_at(rows))
     floats = np.abs(floats) if drawing.positive else floats
     return held(floats if ends is None else _between(generator, drawing, tensor, ends, floats), tensor.dtype.value)
-
-
-def _from_file(path: Path, signature: Signature, largest_batch: int, sha256: object) -> dict[str, Array]:
-    try:
-        # Read once, so that the hashed bytes are those that are parsed (docs/decisions/031).
-        content = path.read_bytes()
-        if sha256 is not None and sha256_bytes(content) != sha256:
-            raise SourceError(
-                f"the validation inputs changed while the model was built: {path}",
-                hint="build again when nothing writes to them any more; nothing was kept",
-            )
-        # Reading a pickle can run code.
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            arrays = {name: _plain(array) for name, array in file.items()}
-    except (OSError, EOFError, ValueError, TypeError, zipfile.BadZipFile) as error:
-        raise SpecError(
-            f"validation.inputs: cannot read {path} as a .npz file: {error}", hint=_fields_hint()
-        ) from error
-    expected = {tensor.name for tensor in signature.inputs}
-    if set(arrays) != expected:
-        raise SpecError(
-            f"validation.inputs: {path} has the arrays {sorted(arrays)}, but the model's inputs are {sorted(expected)}",
-            hint="store one array per input, under the input's name: numpy.savez(FILE, NAME=ARRAY, ...)",
-        )
-    for tensor in signature.inputs:
-        _require_fits(path, tensor, arrays[tensor.name], largest_batch)
-    counts = {tensor.name: len(arrays[tensor.name]) for tensor in signature.inputs if tensor.has_batch_axis}
-    if len(set(counts.values())) > 1:
-        raise SpecError(
-            f"validation.inputs: the arrays of {path} have different numbers of rows: {counts}",
-            hint="store the same rows of each input",
-        )
-    return arrays
-
-
-def _fields_hint() -> str:
-    return REFERENCE.hint([("validation", "inputs")])
-
-
-def _plain(array: Array) -> Array:
-    """`array`; for types of two bytes that NumPy does not know, such as ml_dtypes' bfloat16, the bits."""
-    return array.view(np.uint16) if array.dtype == np.dtype("V2") else array
-
-
-def _require_fits(path: Path, tensor: Tensor, array: Array, largest_batch: int) -> None:
-    rows = len(array) if array.ndim and tensor.has_batch_axis else 0
-    if array.dtype != held_type(tensor.dtype.value) or array.shape != tensor.shape_at(rows):
-        raise SpecError(
-            f"validation.inputs: the array {tensor.name!r} of {path} is {array.dtype}{list(array.shape)}, "
-            f"but the input is {tensor}",
-            hint="give bfloat16 as their bits (uint16), or as an array of ml_dtypes.bfloat16"
-            if tensor.dtype is DType.BFLOAT16
-            else _fields_hint(),
-        )
-    if tensor.has_batch_axis and rows < largest_batch:
-        raise SpecError(
-            f"validation.inputs: {path} has {counted(rows, 'row')}, but the largest batch size is {largest_batch}",
-            hint="give more rows, so that every batch size can be checked",
-        )
 
 
 def sized_inputs(

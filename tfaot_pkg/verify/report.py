@@ -10,12 +10,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from tfaot_pkg.analysis.accuracy import Accuracy, worst
 from tfaot_pkg.analysis.rows import INDEPENDENT, Rows
+from tfaot_pkg.compiler.calibration import LayerPrice
 from tfaot_pkg.errors import ValidationError
 from tfaot_pkg.ground.documents import convert
 from tfaot_pkg.ground.wording import AUTHORED, counted
 from tfaot_pkg.package.example import Example
-from tfaot_pkg.verify.accuracy import Accuracy, worst
 from tfaot_pkg.verify.hashes import Hashes
 from tfaot_pkg.verify.inputs import MAIN
 from tfaot_pkg.verify.judgement import Difference, hint_of, tolerance_of
@@ -97,8 +98,9 @@ class ValidationReport:
     those of its answers to pinned inputs; None in reports of versions without them. `authored` names the operations in
     it that the model's author supplies: their code is not this project's. `origin` names the software that
     wrote the model ("" for TensorFlow). `precision` is what layers multiply in, "" for float32; with bars in the spec,
-    `accuracy` are the errors on the main inputs, and `bars` what is allowed, as the spec has it. `example` is a small
-    batch with the framework's answers, if the model has one.
+    `accuracy` are the errors on the main inputs, and `bars` what is allowed, as the spec has it. With int8, `layers`
+    are the prices of layers of bytes on the rows of calibration. `example` is a small batch with the framework's
+    answers, if the model has one.
     """
 
     reference: str
@@ -118,6 +120,7 @@ class ValidationReport:
     precision: str = ""
     accuracy: tuple[Accuracy, ...] = ()
     bars: Mapping[str, Any] = field(default_factory=dict)
+    layers: tuple[LayerPrice, ...] = ()
     example: Example | None = None
 
     @property
@@ -170,6 +173,7 @@ class ValidationReport:
             "max_relative": self.max_relative,
             **({PRECISION: self.precision} if self.precision else {}),
             **({ACCURACY: list(self.accuracy), "bars": dict(self.bars)} if self.accuracy else {}),
+            **({"layers": list(self.layers)} if self.layers else {}),
             "comparisons": list(self.comparisons),
             "classes": list(self.classes),
             "branches_not_taken": list(self.branches_not_taken),
@@ -191,6 +195,7 @@ class ValidationReport:
             precision=data.get(PRECISION, ""),
             accuracy=accuracy_in(data),
             bars=data.get("bars", {}),
+            layers=convert(tuple[LayerPrice, ...], data.get("layers", []), "$.layers"),
             inputs=data["inputs"],
             rtol=data["rtol"],
             atol=data["atol"],

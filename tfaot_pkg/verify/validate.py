@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tfaot_pkg.analysis.accuracy import Accuracy, require_bars, require_held
 from tfaot_pkg.errors import ModelError, SpecError, ValidationError
 from tfaot_pkg.frontends.frozen.model import FrozenModel
 from tfaot_pkg.frontends.frozen.saved_model import SavedModel
@@ -30,10 +31,9 @@ from tfaot_pkg.native.cxx.compiler import Compiler
 from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.package.example import Example, example_of, example_sizes
 from tfaot_pkg.spec.document import written
-from tfaot_pkg.spec.form import REFERENCE
+from tfaot_pkg.spec.row_files import DOCUMENTED, hint_of
 from tfaot_pkg.spec.source.tree import SourceTree
-from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.verify.accuracy import Accuracy, require_bars, require_held
+from tfaot_pkg.spec.types import INPUTS_KEY, ModelSpec
 from tfaot_pkg.verify.classes import Judge
 from tfaot_pkg.verify.draws import Draws
 from tfaot_pkg.verify.inputs import (
@@ -77,22 +77,23 @@ _TYPICAL = "give typical rows: `validation: {inputs: FILE.npz}` with one array f
 
 
 def inputs_document(spec: ModelSpec, digest: Digest = sha256_file) -> dict[str, object]:
-    """A description of the inputs, without their path.
+    """A description of the inputs, without their path, and of the other files of rows that a build reads.
 
     Raises SpecError if their file cannot be read, or if the model's file cannot have answers to them.
     """
     validation = spec.validation
     if spec.model.files.format == "aten":
         require_stored(validation)
-    if validation.inputs is not None:
-        try:
-            return {"file": validation.inputs.name, "sha256": digest(validation.inputs)}
-        except OSError as error:
-            raise SpecError(
-                f"validation.inputs: cannot read {validation.inputs}: {error.strerror}",
-                hint=REFERENCE.hint([("validation", "inputs")]),
-            ) from error
-    return {"seed": validation.seed, "samples": validation.samples}
+    digests = {key: _file_document(key, path, digest) for key, path in spec.data_files.items()}
+    inputs = digests.pop(INPUTS_KEY, {"seed": validation.seed, "samples": validation.samples})
+    return {**inputs, **{DOCUMENTED[key]: found for key, found in digests.items()}}
+
+
+def _file_document(key: str, path: Path, digest: Digest) -> dict[str, object]:
+    try:
+        return {"file": path.name, "sha256": digest(path)}
+    except OSError as error:
+        raise SpecError(f"{key}: cannot read {path}: {error.strerror}", hint=hint_of(key)) from error
 
 
 def validation_key(spec: ModelSpec, source: SourceTree, native: Key, inputs: Mapping[str, object]) -> Key:
@@ -414,6 +415,7 @@ class _Validation:
             precision=precision.compute if precision.is_reduced else "",
             accuracy=accuracy,
             bars=written(self._spec.validation.accuracy),
+            layers=self._engine.layers,
             comparisons=comparisons,
             classes=tuple(classes),
             branches_not_taken=branches,

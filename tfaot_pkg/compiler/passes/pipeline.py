@@ -148,8 +148,11 @@ def named(name: str) -> Pass:
 
 
 def passes_for(compute: str) -> tuple[Pass, ...]:
-    """The passes of a program that multiplies in `compute` (spec/types.py, Precision)."""
-    return PASSES if compute == "float32" else (*PASSES, named("reduce-precision"))
+    """The passes of a program that multiplies in `compute` (spec/types.py, Precision).
+
+    int8 takes a pass more, for layers that calibration chooses (calibration.py).
+    """
+    return PASSES if compute in ("float32", "int8") else (*PASSES, named("reduce-precision"))
 
 
 def until(name: str) -> tuple[Pass, ...]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tfaot_pkg.analysis.accuracy import bars_of, measured, missed, unlike_finite
 from tfaot_pkg.errors import RunError
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.ground.progress import Step
@@ -21,7 +22,6 @@ from tfaot_pkg.measure.bench.results import Difference, Precision
 from tfaot_pkg.measure.bench.serving import Program, Serving
 from tfaot_pkg.measure.bench_program.messages import Input, Memory, Output
 from tfaot_pkg.spec.types import Validation
-from tfaot_pkg.verify.accuracy import bars_of, measured, missed, unlike_finite
 from tfaot_pkg.verify.evidence import rtol_of
 from tfaot_pkg.verify.report import compare
 from tfaot_pkg.worker_program.messages.elements import held_type, numbers

@@ -10,9 +10,10 @@ from pathlib import Path
 from tfaot_pkg.frontends.frozen.model import weight_size
 from tfaot_pkg.ground.targets import TARGETS, Target
 from tfaot_pkg.ground.temporary import temporary_folder
+from tfaot_pkg.ground.wording import table
 from tfaot_pkg.measure.inside.forms import emitted_code
 from tfaot_pkg.measure.inside.stages import Stages
-from tfaot_pkg.measure.inside.view import View, table
+from tfaot_pkg.measure.inside.view import View
 from tfaot_pkg.native.compiled.header import scratch_bytes
 from tfaot_pkg.native.compiled.model import CompiledModel
 from tfaot_pkg.native.cxx.compiler import Compiler

@@ -8,7 +8,7 @@ from typing import Literal
 from tfaot_pkg.analysis.program.hlo import Unlike
 from tfaot_pkg.catalogue.drawing import GraphNode
 from tfaot_pkg.compiler.emit import Emitted
-from tfaot_pkg.compiler.passes.pipeline import PASSES, passes_for, run, until
+from tfaot_pkg.compiler.passes.pipeline import PASSES, run, until
 from tfaot_pkg.compiler.program import Operation, Program, Symbol, Unsupported
 from tfaot_pkg.compiler.text import outline_of, text_of, type_text
 from tfaot_pkg.compiler.verifier import verified
@@ -20,10 +20,14 @@ from tfaot_pkg.frontends.onnx_lowering.graph import read as read_graph
 from tfaot_pkg.frontends.onnx_lowering.lowering import lower
 from tfaot_pkg.frontends.toolchain.worker import from_worker
 from tfaot_pkg.ground.arrays import read_arrays
+from tfaot_pkg.ground.wording import counted
 from tfaot_pkg.measure.inside.stages import Stages
 from tfaot_pkg.measure.inside.view import View
-from tfaot_pkg.native.compiled.program import engine_of, program_of
+from tfaot_pkg.native.compiled.calibrated import table_of
+from tfaot_pkg.native.compiled.program import Engine, engine_of, finished_program, program_of
 from tfaot_pkg.pipeline.pipeline import Pipeline, Plan
+from tfaot_pkg.spec.row_files import digest_in
+from tfaot_pkg.spec.types import CALIBRATION_KEY
 from tfaot_pkg.worker_program.from_onnx.graphs import GRAPH, TENSORS
 from tfaot_pkg.worker_program.messages.requests import Nothing, Translate
 
@@ -33,13 +37,27 @@ _LARGEST = 256 << 20
 
 def emitted_code(stages: Stages) -> Emitted:
     """The C++ of the program. Raises ModelError if XLA computes the model."""
-    engine, emitted = engine_of(stages.plan.spec, stages.frozen, stages.pool.environment.toolchain)
+    return _engine_of(stages)[1]
+
+
+def _engine_of(stages: Stages) -> tuple[Engine, Emitted]:
+    plan = stages.plan
+    calibration = digest_in(plan.inputs, CALIBRATION_KEY)
+    engine, emitted = engine_of(plan.spec, stages.frozen, stages.pool.environment.toolchain, calibration=calibration)
     if emitted is None:
         raise ModelError(
             f"the model does not become a program: {engine.reason}",
             hint="XLA compiles it: look at --what hlo or --what asm, or set compilation.engine to program",
         )
-    return emitted
+    return engine, emitted
+
+
+def precision_view(stages: Stages) -> View:
+    """In what layers multiply, and what bytes cost and gain in each. Raises ModelError if XLA computes the model."""
+    engine, _ = _engine_of(stages)
+    text = f"compute: {engine.compute}, {counted(engine.reduced, 'layer')}" if engine.reduced else "compute: float32"
+    text += f"\n{table_of(engine.layers)}" if engine.layers else ""
+    return View(text=text, document=engine.precision)
 
 
 def cpp_view(stages: Stages) -> View:
@@ -49,12 +67,16 @@ def cpp_view(stages: Stages) -> View:
 
 def program_view(stages: Stages, *, after: str | None = None, has_constants: bool = False) -> View:
     """After the pass `after`, or all. Raises ModelError if XLA computes the model."""
-    if after is None:
+    spec = stages.plan.spec
+    if after is None and spec.compilation.precision.calibration is None:
         # For its error: `program_of` alone would show a program that does not compute the model (engine: xla).
         emitted_code(stages)
     try:
-        compute = stages.plan.spec.compilation.precision.compute
-        program = program_of(stages.frozen, passes_for(compute) if after is None else until(after))
+        if after is None:
+            calibration = digest_in(stages.plan.inputs, CALIBRATION_KEY)
+            program, _ = finished_program(spec, stages.frozen, calibration=calibration)
+        else:
+            program = program_of(stages.frozen, until(after))
     except (Unsupported, Unlike, RecursionError) as error:
         raise ModelError(f"the model does not become a program: {error}", hint="choose an earlier pass") from None
     return _view_of(program, has_constants=has_constants)

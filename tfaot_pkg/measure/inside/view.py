@@ -11,7 +11,10 @@ from tfaot_pkg.catalogue.drawing import GraphNode, draw
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.ground.wording import counted, printable
 
-What = Literal["signature", "ops", "hlo", "lowered", "program", "mlir-tf", "stablehlo", "cpp", "asm", "memory", "sizes"]
+What = Literal[
+    "signature", "ops", "hlo", "lowered", "program", "mlir-tf", "stablehlo", "cpp", "asm", "memory", "sizes",
+    "precision",
+]  # fmt: skip
 WHATS: tuple[What, ...] = get_args(What)
 
 
@@ -22,20 +25,6 @@ class View:
     text: str
     document: Mapping[str, object]
     nodes: tuple[GraphNode, ...] = ()
-
-
-def table(heads: tuple[str, ...], rows: list[tuple[object, ...]]) -> str:
-    """Columns under their heads: texts to the left, numbers to the right, with commas between thousands."""
-    cells = [heads, *[tuple(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row) for row in rows]]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(heads))]
-    right = [bool(rows) and all(isinstance(row[column], int) for row in rows) for column in range(len(heads))]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(row, widths, right, strict=True)
-        ).rstrip()
-        for row in cells
-    )
 
 
 MOST_NODES = 600

@@ -18,7 +18,8 @@ from tfaot_pkg.native.compiled.flags import Unit
 from tfaot_pkg.native.compiled.model import CompiledModel, compile_model
 from tfaot_pkg.native.compiled.program import engine_of
 from tfaot_pkg.pipeline.pipeline import Pipeline, Plan
-from tfaot_pkg.spec.types import ModelSpec, TunedCode, Tuning
+from tfaot_pkg.spec.row_files import digest_in
+from tfaot_pkg.spec.types import CALIBRATION_KEY, FULL, ModelSpec, TunedCode, Tuning
 from tfaot_pkg.verify.latency import TimedUnit, Timer, timer
 
 
@@ -53,7 +54,9 @@ class Workshop:
     @property
     def is_program(self) -> bool:
         """Whether the model is a program of our compiler, in which flags of XLA change nothing."""
-        return engine_of(self.spec, self.frozen, self.toolchain)[0].is_program
+        # In float32: precision does not decide it, and calibration takes time.
+        full = replace(self.spec, compilation=replace(self.spec.compilation, precision=FULL))
+        return engine_of(full, self.frozen, self.toolchain)[0].is_program
 
     def compiled(self, variant: Variant) -> CompiledModel:
         """Raises SpecError or ToolchainError if the toolchain rejects the flags."""
@@ -62,6 +65,7 @@ class Workshop:
             spec, self.frozen,
             key=self.plan.keys_for(spec).compiled,
             pool=self.pool, compiler=self.plan.compiler, cache=self.cache, progress=Silent(),
+            calibration=digest_in(self.plan.inputs, CALIBRATION_KEY),
         )  # fmt: skip
 
     def library(self, variant: Variant) -> Path:

@@ -182,8 +182,11 @@ def weight_offsets(weights: Sequence[Weight]) -> list[int]:
     return offsets
 
 
-def compiled_key(spec: ModelSpec, frozen: Key, toolchain: Toolchain) -> Key:
-    """Does not depend on the costs of batches in the tuning file: new costs alone compile nothing."""
+def compiled_key(spec: ModelSpec, frozen: Key, toolchain: Toolchain, *, calibration: str = "") -> Key:
+    """Does not depend on the costs of batches in the tuning file: new costs alone compile nothing.
+
+    `calibration` is the SHA-256 of the file of rows on which scales of bytes are found.
+    """
     return key_of(
         STAGE,
         code_digest(__name__),
@@ -200,6 +203,12 @@ def compiled_key(spec: ModelSpec, frozen: Key, toolchain: Toolchain) -> Key:
             # With `auto`, these also decide whether XLA compiles the model (program.py).
             "choice": [spec.compilation.kernels, spec.compilation.weights],
             **({"precision": written(spec.compilation.precision)} if spec.compilation.precision.is_reduced else {}),
+            # The bars decide which layers become bytes.
+            **(
+                {"calibration": calibration, "bars": written(spec.validation.accuracy)}
+                if spec.compilation.precision.calibration
+                else {}
+            ),
             "profile": spec.package.profile,
             # Only the templates that this stage renders; others are in the keys of the libraries.
             "program_template": sha256_file(resources.templates() / "native" / "program.cc.j2"),
@@ -217,13 +226,17 @@ def compile_model(
     compiler: Compiler,
     cache: BuildCache,
     progress: Progress,
+    calibration: str = "",
 ) -> CompiledModel:
-    """Compile every unit of `spec`, or take them from the cache. Raises ModelError, SpecError, ToolchainError."""
+    """Compile every unit of `spec`, or take them from the cache. Raises ModelError, SpecError, ToolchainError.
+
+    `calibration` is what the key has; SourceError is raised if the file has changed since.
+    """
     total = len(spec.compilation.batch_sizes) * len(spec.compilation.targets)
     with progress.step("compile", total=total, unit="units") as step:
         if cache.has(STAGE, key):
             step.skip("cached")
-        make = partial(_make, spec, frozen, pool=pool, compiler=compiler, step=step)
+        make = partial(_make, spec, frozen, pool=pool, compiler=compiler, step=step, calibration=calibration)
         folder = cache.get_or_make(STAGE, key, make)
     return _read(spec, frozen, folder, key)
 
@@ -240,9 +253,10 @@ def _make(
     pool: WorkerPool,
     compiler: Compiler,
     step: Step,
+    calibration: str,
 ) -> None:
     toolchain = pool.environment.toolchain
-    engine = make_program(spec, frozen, toolchain, folder)
+    engine = make_program(spec, frozen, toolchain, folder, calibration=calibration)
     if engine.is_program:
         _make_segments(spec, _called(engine, frozen), folder, pool=pool, compiler=compiler, step=step)
         step.advance(len(spec.compilation.targets) * len(spec.compilation.batch_sizes), note="one program for all")

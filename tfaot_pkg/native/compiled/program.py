@@ -13,11 +13,13 @@ from tfaot_pkg.analysis.program.hlo import Unlike, read_program, read_samples
 from tfaot_pkg.analysis.program.independence import CONVERGING
 from tfaot_pkg.compiler.attributes import CustomCall
 from tfaot_pkg.compiler.bfloat16 import BLOCK
+from tfaot_pkg.compiler.calibration import LayerPrice
 from tfaot_pkg.compiler.emit import TILES_SUFFIX, Emitted, emit, emit_parts
 from tfaot_pkg.compiler.fitting import check_extents
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.memory import ALIGNMENT
 from tfaot_pkg.compiler.passes.pipeline import IMPORT, PASSES, Pass, passes_for, run
+from tfaot_pkg.compiler.passes.quantize_layers import LEAST_INPUTS
 from tfaot_pkg.compiler.program import ROWS, Border, Operation, Program, Size, Symbol, Unsupported
 from tfaot_pkg.compiler.verifier import verified
 from tfaot_pkg.compiler.work import Counted, work, work_of_row
@@ -30,6 +32,7 @@ from tfaot_pkg.ground.documents import convert
 from tfaot_pkg.ground.signature import Signature
 from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.ground.wording import counted, flops
+from tfaot_pkg.native.compiled.calibrated import quantized, table_of, told_layers
 from tfaot_pkg.native.compiled.flags import tuned_code
 from tfaot_pkg.native.compiled.operations import OperationCode, read_operations, write_operations
 from tfaot_pkg.spec.types import ModelSpec
@@ -44,6 +47,7 @@ TILES_FUNCTION = f"{FUNCTION}{TILES_SUFFIX}"
 # XLA's time for 40,000 operations per row and 0.4 to 0.8 for 145,000; with 100 per segment, 1.6 to 1.9 (decision 042).
 _PAYS_FOR_A_SEGMENT = 30_000
 _SHOWN = 2
+_LEAST_INPUTS = {"bfloat16": BLOCK, "int8": LEAST_INPUTS}
 _SOURCE, _CONSTANTS, _FACTS = "program.cc", "program.bin", "program.json"
 
 
@@ -66,7 +70,8 @@ class Engine:
     the bits of a program's results may depend on the CPU; it is empty if they do not. The bits of the targets `unfused`
     differ from those of all others in any case. Each thread of a team that computes layers together needs
     `member_scratch` bytes; it is None if no layer is large enough. If `compute` is not float32, `reduced` layers
-    multiply in it. With `uses_tiles` layers use tiles of the CPU (AMX).
+    multiply in it; of int8, `layers` are the prices of all that could. With `uses_tiles` layers use tiles of the CPU
+    (AMX).
     """
 
     operations: int = 0
@@ -83,6 +88,7 @@ class Engine:
     member_scratch: int | None = None
     compute: str = "float32"
     reduced: int = 0
+    layers: tuple[LayerPrice, ...] = ()
     uses_tiles: bool = False
 
     @property
@@ -112,7 +118,8 @@ class Engine:
     @property
     def precision(self) -> dict[str, object]:
         """In what layers multiply, and how many of them, if it is not float32."""
-        return {"precision": {"compute": self.compute, "layers": self.reduced}} if self.reduced else {}
+        prices = {"prices": list(self.layers)} if self.layers else {}
+        return {"precision": {"compute": self.compute, "layers": self.reduced, **prices}} if self.reduced else {}
 
     @property
     def bits(self) -> dict[str, object]:
@@ -126,7 +133,7 @@ class Engine:
             return f"engine: XLA, because {self.reason}"
         parts = "".join(f"; XLA computes {each.reason}" for each in self.segments)
         parts += f"; operations of the model's author: {', '.join(self.called)}" if self.called else ""
-        parts += f"; {counted(self.reduced, 'layer')} in {self.compute}" if self.reduced else ""
+        parts += f"; {told_layers(self.compute, self.reduced, self.layers)}" if self.reduced else ""
         operations = counted(self.operations, "operation")
         sizes = [*(["any number of rows"] if self.by_row else []), *self.symbols]
         taken = f" for {' and '.join(sizes)}" if sizes else ""
@@ -186,12 +193,14 @@ class ProgramCode:
         return self.folder / _CONSTANTS
 
 
-def make_program(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain, folder: Path) -> Engine:
-    """Write the code of the program to `folder`, if the model becomes one.
+def make_program(
+    spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain, folder: Path, *, calibration: str = ""
+) -> Engine:
+    """Write the code of the program to `folder`, if the model becomes one; `calibration` as in `finished_program`.
 
     Raises ModelError if the spec demands a program and the model cannot become one.
     """
-    engine, emitted = engine_of(spec, frozen, toolchain)
+    engine, emitted = engine_of(spec, frozen, toolchain, calibration=calibration)
     # Before anything is written: XLA would fail later, with an error about its own limits instead of this reason.
     require_engine(spec, frozen, engine)
     require_sources(spec, engine)
@@ -207,10 +216,16 @@ def require_engine(spec: ModelSpec, frozen: FrozenModel, engine: Engine) -> None
     if not engine.is_program and (need := _need_of_program(spec, frozen)):
         raise ModelError(f"the model cannot become a program{need[0]}: {engine.reason}", hint=need[1])
     compute = spec.compilation.precision.compute
+    if spec.compilation.precision.is_reduced and engine.layers and not engine.reduced:
+        raise ModelError(
+            f"compilation.precision asks for {compute}, and no layer alone keeps the bars of validation.accuracy on "
+            f"the rows of calibration:\n{table_of(engine.layers)}",
+            hint="set bars that the model's users accept, give typical rows, or remove compilation.precision",
+        )
     if spec.compilation.precision.is_reduced and not engine.reduced:
         raise ModelError(
             f"compilation.precision asks for {compute}, and the model has no layer for it: no dense layer or "
-            f"convolution with constant weights, at least {BLOCK} inputs of a sum and five outputs",
+            f"convolution with constant weights, at least {_LEAST_INPUTS[compute]} inputs of a sum and five outputs",
             hint="remove compilation.precision: the package would be that of float32",
         )
 
@@ -280,12 +295,14 @@ def program_code(folder: Path) -> ProgramCode | None:
     )
 
 
-def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tuple[Engine, Emitted | None]:
-    """What computes the model, and the program's code if it is one."""
+def engine_of(
+    spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain, *, calibration: str = ""
+) -> tuple[Engine, Emitted | None]:
+    """What computes the model, and the program's code if it is one; `calibration` as in `finished_program`."""
     if reason := _reason(spec, frozen, toolchain):
         return Engine(reason=reason), None
     try:
-        program = program_of(frozen, passes_for(spec.compilation.precision.compute))
+        program, layers = finished_program(spec, frozen, calibration=calibration)
         profile, borders = spec.package.profile, _borders(frozen.signature)
         emitted = (
             emit_parts(program, borders, FUNCTION, profile=profile)
@@ -316,10 +333,12 @@ def engine_of(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> tup
         ),
         called=tuple(sorted({each.operation for each in emitted.called})),
         difference=difference(program),
-        unfused=unfused(spec.compilation.targets),
+        unfused=unfused(spec.compilation.targets) if may_fuse(program) else (),
         member_scratch=emitted.member_scratch,
         compute=spec.compilation.precision.compute,
-        reduced=sum(each.opcode.startswith("bfloat16_") for each in operations),
+        reduced=sum(each.opcode.startswith("bfloat16_") for each in operations)
+        + sum(each.compute == "int8" for each in layers),
+        layers=layers,
         uses_tiles=emitted.uses_tiles,
     )
     return engine, emitted
@@ -332,6 +351,21 @@ def _borders(signature: Signature) -> list[Border]:
         Border(inputs=tuple(map(inputs.index, part.inputs)), outputs=tuple(map(outputs.index, part.outputs)))
         for part in signature.parts
     ]
+
+
+def finished_program(
+    spec: ModelSpec, frozen: FrozenModel, *, calibration: str = ""
+) -> tuple[Program, tuple[LayerPrice, ...]]:
+    """The program after all passes, in the precision of the spec; of int8 with the prices of its layers.
+
+    `calibration` is the SHA-256 that the file of calibration must have, or "" for any. Raises as `program_of`, and
+    SpecError, SourceError for that file.
+    """
+    precision = spec.compilation.precision
+    program = program_of(frozen, passes_for(precision.compute))
+    if precision.calibration is None:
+        return program, ()
+    return quantized(spec, frozen.signature, program, precision.calibration, sha256=calibration)
 
 
 def program_of(frozen: FrozenModel, passes: Sequence[Pass] = PASSES) -> Program:
@@ -433,6 +467,19 @@ def unfused(targets: Sequence[str]) -> tuple[str, ...]:
     """The `targets` without fused multiply-add, if others have it: their last bits differ."""
     found = tuple(name for name in targets if not TARGETS[name].has_fma)
     return found if len(found) < len(targets) else ()
+
+
+_ROUNDED_ALONE = frozenset(
+    "abs add and broadcast clamp compare concatenate constant convert divide get-tuple-element iota max_pool maximum "
+    "minimum multiply negate not or pad parameter quantized_conv2d quantized_dense reshape reverse "
+    "round-nearest-even select slice subtract transpose xor".split()
+)
+"""Operations that round each result once, or not at all: none is computed by fused multiply-adds."""
+
+
+def may_fuse(program: Program) -> bool:
+    """Whether an operation may have other last bits on CPUs without fused multiply-add."""
+    return not all(each.opcode in _ROUNDED_ALONE for each in program.entry.everything())
 
 
 def difference(program: Program) -> str:

@@ -23,8 +23,9 @@ from tfaot_pkg.ground.rendering import render as render_template
 from tfaot_pkg.ground.storage import storage_errors, write_file
 from tfaot_pkg.provenance.statement import read_statement
 from tfaot_pkg.registry.reader import FILES, PROVENANCE
-from tfaot_pkg.spec.document import spec_document
+from tfaot_pkg.spec.document import place_of_rows, spec_document
 from tfaot_pkg.spec.expand import without_expressions
+from tfaot_pkg.spec.row_files import digest_in
 from tfaot_pkg.spec.source.tree import local_files, source_tree
 from tfaot_pkg.spec.tuning import PACKAGED, tuning_bytes
 from tfaot_pkg.spec.types import FolderSource, ModelSpec
@@ -109,10 +110,11 @@ def require_built_from(recipe: Path, spec: ModelSpec, prefix: Path) -> None:
     if not provenance.is_file():
         return
     recorded = read_statement(provenance.read_bytes(), spec.model.package_name)
+    keys = {path: key for key, path in spec.data_files.items()}
     for origin, place in _local_files(spec).items():
-        # The inputs are one file, with a digest of its own; a model may be a folder, or several files.
-        if origin == spec.validation.inputs:
-            same = sha256_file(recipe / place) == recorded.validation_inputs.get("sha256")
+        # Rows are in one file, with a digest of its own; a model may be a folder, or several files.
+        if origin in keys:
+            same = sha256_file(recipe / place) == digest_in(recorded.validation_inputs, keys[origin])
         else:
             root, model = recipe / _source_place(spec), spec.model
             tree = source_tree(root, Path(model.files.path), field=model.files.format, beside=model.files_beside)
@@ -136,10 +138,7 @@ def _local_files(spec: ModelSpec) -> dict[Path, str]:
         below = Path(_source_place(spec))
         for origin in local_files(spec.source.path, spec.model):
             files[origin] = (below / origin.relative_to(spec.source.path)).as_posix()
-    validation = spec_document(spec)["validation"]
-    assert isinstance(validation, dict)
-    if spec.validation.inputs is not None:
-        files[spec.validation.inputs] = str(validation["inputs"])
+    files.update({path: place_of_rows(spec, path) for path in spec.data_files.values()})
     return files
 
 

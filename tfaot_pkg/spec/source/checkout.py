@@ -46,9 +46,7 @@ def files_of(spec: ModelSpec) -> list[Path]:
     places = [spec.path, tuning_path(spec.path)]
     if isinstance(spec.source, FolderSource):
         places += local_files(spec.source.path, spec.model)
-    if spec.validation.inputs is not None:
-        places.append(spec.validation.inputs)
-    return places
+    return [*places, *spec.data_files.values()]
 
 
 def checkout_of(spec: ModelSpec) -> Checkout | None:

@@ -11,13 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tfaot_pkg.errors import SpecError, ValidationError
-from tfaot_pkg.ground import reduced
-from tfaot_pkg.ground.documents import plain
-from tfaot_pkg.ground.signature import DType, Signature, Tensor
-from tfaot_pkg.spec import parse_spec
-from tfaot_pkg.spec.types import FULL, Bars, ModelSpec, Precision
-from tfaot_pkg.verify.accuracy import (
+from tfaot_pkg.analysis.accuracy import (
     Accuracy,
     bars_of,
     measured,
@@ -27,6 +21,12 @@ from tfaot_pkg.verify.accuracy import (
     unlike_finite,
     worst,
 )
+from tfaot_pkg.errors import SpecError, ValidationError
+from tfaot_pkg.ground import reduced
+from tfaot_pkg.ground.documents import plain
+from tfaot_pkg.ground.signature import DType, Signature, Tensor
+from tfaot_pkg.spec import parse_spec
+from tfaot_pkg.spec.types import FULL, Bars, ModelSpec, Precision
 from tfaot_pkg.verify.report import accuracy_in
 
 

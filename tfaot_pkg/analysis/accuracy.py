@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -118,6 +119,21 @@ def missed(bars: Bars, found: Accuracy) -> Iterator[str]:
         yield "its vectors along the last axis have one element, so that argmax is no bar for it"
     if bars.argmax is not None and found.argmax is not None and found.argmax < bars.argmax:
         yield f"the argmax is the framework's for {100 * found.argmax:.5g} %, and the bar {100 * bars.argmax:g} %"
+
+
+def used_of(bars: Bars, found: Accuracy) -> float:
+    """The largest share of a bar that the errors take: at most 1 if all hold."""
+    pairs = [(found.largest, bars.largest), (found.mean, bars.mean)]
+    pairs += [(found.quantiles.get(name, 0.0), bar) for name, bar in bars.quantile.items()]
+    if found.argmax is not None and bars.argmax is not None:
+        pairs.append((1.0 - found.argmax, 1.0 - bars.argmax))
+    return max((_share(figure, bar) for figure, bar in pairs if bar is not None), default=0.0)
+
+
+def _share(figure: float, bar: float) -> float:
+    if figure <= bar:
+        return figure / bar if bar else 0.0
+    return figure / bar if bar else math.inf
 
 
 def require_held(model: str, accuracy: Mapping[str, Bars], found: tuple[Accuracy, ...], framework: str) -> None:
