@@ -14,7 +14,7 @@ from tests.registry.tiny import tiny_files, tiny_libraries
 from tests.wording import reported
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.ground.progress import Silent
-from tfaot_pkg.registry.audit import audit, collect, parse_grace
+from tfaot_pkg.registry.audit import audit, collect, parse_period
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.index import shard_path
 
@@ -32,6 +32,16 @@ def test_a_registry_that_is_right_has_no_faults(filled: FolderRegistry) -> None:
     found = audit(filled, Silent())
     assert (found.ok, found.packages, found.versions, found.blobs) == (True, 2, 3, 3)
     assert found.signed == filled.is_signed and found.notes == [] and found.size > 100
+
+
+def test_what_expires_soon_is_a_fault_for_who_asks(tmp_path: Path) -> None:
+    registry = make_signed(tmp_path)
+    soon = audit(registry, Silent(), within=timedelta(days=8))
+    assert [fault.partition(": ")[2].partition(" expires at ")[0] for fault in soon.faults] == ["timestamp"]
+    year = audit(registry, Silent(), within=timedelta(days=366)).faults
+    names = ["root", "snapshot", "timestamp", "targets", "packages", "search", "bin-0", "bin-1"]
+    assert [fault.partition(": ")[2].partition(" expires at ")[0] for fault in year] == names
+    assert audit(registry, Silent(), within=timedelta(days=6)).ok and audit(registry, Silent()).ok
 
 
 def test_every_fault_is_found_at_once(filled: FolderRegistry) -> None:
@@ -124,10 +134,10 @@ def test_gc_removes_nothing_from_a_registry_that_does_not_verify(filled: FolderR
 
 
 def test_periods_have_a_unit() -> None:
-    assert parse_grace("7d") == timedelta(days=7) and parse_grace("90m") == timedelta(hours=1.5)
+    assert parse_period("7d") == timedelta(days=7) and parse_period("90m") == timedelta(hours=1.5)
     for text in ("7", "d", "-1d", "1w", ""):
         with reported(RegistryError):
-            parse_grace(text)
+            parse_period(text)
 
 
 def test_a_package_that_no_installation_would_take_is_a_fault(

@@ -20,7 +20,7 @@ from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.package.name import is_package_name, model_of, package_meant_by, spellings
 from tfaot_pkg.package.prefix.install import uninstall
 from tfaot_pkg.package.prefix.manifest import read_prefix, verify_install
-from tfaot_pkg.registry.audit import audit, collect, parse_grace
+from tfaot_pkg.registry.audit import audit, collect, parse_period
 from tfaot_pkg.registry.dependencies.install import install_locked, install_requirements, lock_of, locked_registry
 from tfaot_pkg.registry.dependencies.lock import Lock, changes
 from tfaot_pkg.registry.dependencies.lock import update as update_lock
@@ -107,7 +107,7 @@ def test_a_new_version_joins_those_of_the_former_spelling(old: FolderRegistry, m
     assert [str(one) for one in old.search("jet").found] == [f"{NEW_NAME}@3.0"]
     found = audit(old, Silent())
     assert (found.faults, found.notes, found.packages, found.versions) == ([], [], 2, 4)
-    collect(old, grace=parse_grace("0s"))
+    collect(old, grace=parse_period("0s"))
     assert audit(old, Silent()).faults == []
 
 

@@ -105,15 +105,21 @@ def refresh(
 
 
 @command("registry_argument")
-def verify(session: Session) -> Result:
+def verify(
+    session: Session,
+    *,
+    within: Annotated[
+        str, typer.Option(metavar="TIME", help="Report as faults what signatures expire within this time: 7d, 12h.")
+    ] = "0s",
+) -> Result:
     """Check every signature, every index line and every blob; exit code 0, or 18 and a list of all faults.
 
-    Example: tfaot-pkg registry verify /srv/models
+    Examples: tfaot-pkg registry verify /srv/models; tfaot-pkg registry verify /srv/models --within 7d
     """
     from tfaot_pkg.errors import TrustError
-    from tfaot_pkg.registry.audit import audit
+    from tfaot_pkg.registry.audit import audit, parse_period
 
-    found = audit(session.open_registry(), session.progress)
+    found = audit(session.open_registry(), session.progress, within=parse_period(within))
     exit_code = 0 if found.ok else TrustError.exit_code
     return Result(document=found, text=_audit_text(found), exit_code=exit_code)
 
@@ -139,9 +145,9 @@ def gc(
 
     Example: tfaot-pkg registry gc /srv/models --grace 30d --dry-run
     """
-    from tfaot_pkg.registry.audit import collect, parse_grace
+    from tfaot_pkg.registry.audit import collect, parse_period
 
-    done = collect(session.writable_registry(), grace=parse_grace(grace), dry_run=dry_run)
+    done = collect(session.writable_registry(), grace=parse_period(grace), dry_run=dry_run)
     return Result(document=done, text=_collected_text(done))
 
 

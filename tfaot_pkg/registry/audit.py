@@ -13,7 +13,7 @@ import re
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -35,7 +35,7 @@ from tfaot_pkg.registry.index import IndexFile, shard_path, summary_of
 from tfaot_pkg.registry.reader import FILES
 from tfaot_pkg.registry.static import StaticRegistry
 from tfaot_pkg.registry.trust.client import SignedIndex
-from tfaot_pkg.registry.trust.keys import ROOT, SNAPSHOT
+from tfaot_pkg.registry.trust.keys import ROOT, SNAPSHOT, TIMESTAMP
 from tfaot_pkg.registry.trust.roles import BIN, METADATA, PACKAGES, SEARCH, TARGETS, hashed_path, metadata_path
 from tfaot_pkg.registry.trust.state import SignedState
 
@@ -75,12 +75,17 @@ class Audit:
             self.faults.append(error.message)
 
 
-def audit(registry: StaticRegistry, progress: Progress) -> Audit:
-    """Check all of `registry`. Raises StorageError and NetworkError only; all else is in the result."""
+def audit(registry: StaticRegistry, progress: Progress, *, within: timedelta = timedelta()) -> Audit:
+    """Check all of `registry`; what expires `within` this time is a fault, too.
+
+    Raises StorageError and NetworkError only; all else is in the result.
+    """
     found = Audit(registry=registry.location, signed=registry.is_signed)
     blobs: dict[BlobRef, RegistryEntry] = {}
     shards: dict[str, list[bytes]] = {}
     state = signed_state(registry, found)
+    if state is not None:
+        found.faults += expiring(state, datetime.now(timezone.utc), within)
     with progress.step("index") as step:
         current: set[str] = set()
         # A file of a former spelling is judged last: what it may hold depends on whether there is a current one.
@@ -189,7 +194,6 @@ def index_files(registry: StaticRegistry, state: SignedState | None, found: Audi
             step.advance(note=name)
             assert state is not None
             with found.collecting():
-                _check_expiry(state, name, found)
                 if name.startswith(BIN):
                     yield from _bin_indexes(state, name, found)
         return
@@ -211,10 +215,20 @@ def _role_names(state: SignedState, found: Audit) -> list[str]:
         return []
 
 
-def _check_expiry(state: SignedState, name: str, found: Audit) -> None:
-    expires = state.role(name).signed.expires
-    if expires <= datetime.now(timezone.utc):
-        found.faults.append(f"{state.files.location}: {name} has expired at {iso(expires)}")
+def expiring(state: SignedState, now: datetime, within: timedelta) -> list[str]:
+    """What expires between `now` and the end of `within`, or has expired; () for files that cannot be read.
+
+    What has expired of root, snapshot and timestamp is left to the reader, who rejects it.
+    """
+    always = {name: getattr(state, name).signed.expires for name in (ROOT, SNAPSHOT, TIMESTAMP)}
+    ends = {name: expires for name, expires in always.items() if expires > now}
+    with suppress(TrustError):
+        ends |= {name: state.role(name).signed.expires for name in (TARGETS, PACKAGES, SEARCH, *state.bins.get_roles())}
+    soon = {name: expires for name, expires in ends.items() if expires <= now + within}
+    return [
+        f"{state.files.location}: {name} {'has expired' if expires <= now else 'expires'} at {iso(expires)}"
+        for name, expires in soon.items()
+    ]
 
 
 def _bin_indexes(state: SignedState, name: str, found: Audit) -> Iterator[IndexFile]:
@@ -262,7 +276,7 @@ _VERSIONED = re.compile(METADATA + r"/\d+\.(?P<role>[a-z0-9-]+)\.json")
 _BLOB = re.compile(r"blobs/sha256/[0-9a-f]{2}/[0-9a-f]{62}")
 
 
-def parse_grace(text: str) -> timedelta:
+def parse_period(text: str) -> timedelta:
     """`7d`, `12h`, `30m`, `0s`. Raises RegistryError."""
     form = re.fullmatch(r"(\d{1,6})([smhd])", text, re.ASCII)
     if form is None:
