@@ -124,6 +124,7 @@ def coordinator(
         cache=folders.cache,
         program=program,
         pause=pause,
+        publications=2,
         today=lambda: today,
     )
 

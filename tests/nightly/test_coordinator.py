@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import date
 from functools import partial
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from tfaot_pkg.ground.keys import Key
 from tfaot_pkg.nightly import executors
 from tfaot_pkg.nightly.outcome import Attempt, Request
 from tfaot_pkg.nightly.results import Results
-from tfaot_pkg.nightly.run import FAILED, INFRASTRUCTURE, WITHHELD
+from tfaot_pkg.nightly.run import FAILED, INFRASTRUCTURE, WITHHELD, Count
 from tfaot_pkg.nightly.state import NightFolder, State
 from tfaot_pkg.nightly.types import Decision, Outcome, Policy, Reason, Task
 from tfaot_pkg.registry.folder import FolderRegistry
@@ -257,7 +258,62 @@ def test_what_cannot_be_planned_is_a_failure_of_its_model(tmp_path: Path) -> Non
     )
     assert kinds(night.outcomes) == {"faulty": "build failed", "one": "published"}
     assert night.outcomes[0].error == "spec.yaml:3: no such name"
-    assert not night.gate.verdicts, "neither was built before"
+    (verdict,) = night.gate.verdicts
+    assert (verdict.built, verdict.failed) == (0, 0), "neither was built before"
+
+
+def test_publishing_begins_while_others_are_built(tmp_path: Path) -> None:
+    """As soon as no failure of what is left can withhold it: here all is new, so at once."""
+    registry = Registry()
+    there: list[list[str]] = []
+
+    class Looking(Seen):
+        def built(self, decision: Decision, attempt: Attempt) -> None:
+            super().built(decision, attempt)
+            if decision.task.model == "last":
+                there.append(list(registry.published))
+
+    night = coordinator(
+        tmp_path, home_of(tmp_path), program=stub(0.2), publisher=registry, watch=Looking(), slots=1
+    ).run(lambda: [*(stub_decision(f"m{number}") for number in range(4)), stub_decision("last")])
+    assert night.counts == {"published": 5}
+    assert set(there[0]) >= {"m0", "m1", "m2"}
+
+
+@pytest.mark.parametrize(("ended", "certain"), [(3, False), (4, True)])
+def test_a_verdict_is_certain_when_what_is_left_may_fail_altogether(tmp_path: Path, ended: int, certain: bool) -> None:
+    decisions = [stub_decision(f"m{number}", number=2) for number in range(5)]
+    worked_before(tmp_path, *decisions)
+    made = coordinator(tmp_path, home_of(tmp_path), policy=Policy(max_failures=0.2))
+    count = Count(made, decisions, {})
+    for one in decisions[:ended]:
+        count.ended(one, "verified")
+    assert count.is_certain("2.17.1") is certain
+
+
+def test_what_a_publication_raises_ends_the_night_while_others_are_built(tmp_path: Path) -> None:
+    class Damaged(Registry):
+        def publish(self, decision: Decision, results: Results) -> str:
+            raise Interrupted
+
+    seen = Seen()
+    with pytest.raises(Interrupted):
+        coordinator(tmp_path, home_of(tmp_path), program=stub(0.2), publisher=Damaged(), watch=seen, slots=1).run(
+            lambda: [stub_decision(f"m{number}") for number in range(20)]
+        )
+    assert len(seen.built_) < 20
+
+
+def test_several_are_published_at_a_time(tmp_path: Path) -> None:
+    meeting = Barrier(2)
+
+    class Slow(Registry):
+        def publish(self, decision: Decision, results: Results) -> str:
+            meeting.wait(60)  # broken where the other one waits for this one's end
+            return super().publish(decision, results)
+
+    night = coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=Slow())
+    assert night.run(lambda: [stub_decision("a"), stub_decision("b")]).counts == {"published": 2}
 
 
 def test_a_damaged_history_is_told_before_anything_is_built(tmp_path: Path) -> None:
@@ -289,15 +345,18 @@ class Cutting(Seen):
 
 def test_a_night_that_was_cut_off_before_it_published_takes_what_changed_meanwhile(tmp_path: Path) -> None:
     registry = Registry()
+    breaks = stub_decision("breaks", number=2)
+    worked_before(tmp_path, breaks)  # so that nothing is published before this one has ended
     cut = coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=registry, watch=Cutting())
     with pytest.raises(Interrupted):
-        cut.run(lambda: [stub_decision("broken"), stub_decision("stays"), stub_decision("goes")])
-    again = coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=registry)
-    changed = [stub_decision("broken"), stub_decision("stays", number=2), stub_decision("comes")]
+        cut.run(lambda: [breaks, stub_decision("stays"), stub_decision("goes")])
+    assert not registry.published
+    again = coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=registry, policy=Policy(max_failures=1))
+    changed = [breaks, stub_decision("stays", number=2), stub_decision("comes")]
     night = again.run(lambda: changed)
-    assert night.night.name == "2026-11-21.1"
+    assert night.night.name == "2026-11-21.2"
     assert {one.model: (one.kind, one.release) for one in night.outcomes} == {
-        "broken": ("build failed", "1.0.0+tf2.17.1.b1"),
+        "breaks": ("build failed", "1.0.0+tf2.17.1.b2"),
         "stays": ("published", "1.0.0+tf2.17.1.b2"),
         "comes": ("published", "1.0.0+tf2.17.1.b1"),
     }

@@ -91,7 +91,8 @@ class LocalExecutor:
     def close(self) -> None:
         # First no new builds: a thread whose build is killed would start the next one.
         self._pool.shutdown(wait=False, cancel_futures=True)
-        kill_running()
+        if self._running:  # else it would kill what is being published
+            kill_running()
         self._pool.shutdown()
 
 

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from threading import Lock
 
 from tfaot_pkg.errors import NetworkError, StorageError, TrustError
 from tfaot_pkg.ground.documents import read, write
@@ -38,7 +39,8 @@ class Publisher:
 
     A remote that cannot be reached does not stop a publication: the state folder notes what it misses, and the next
     night that reaches it sends that. `unreached` has the reasons by remote; `note` shows them to people. `recheck`
-    checks a stored result and returns what may be published.
+    checks a stored result and returns what may be published. Several threads may publish at a time: they check at the
+    same time, but sign one after the other, and so do uploads, because no two processes may write a Conan cache.
     """
 
     registry: Path
@@ -49,6 +51,8 @@ class Publisher:
     progress: Progress = field(default_factory=Silent)
     note: Callable[[str], None] = lambda _: None
     unreached: dict[str, str] = field(default_factory=dict)
+    signing: AbstractContextManager[object] = field(default_factory=Lock)
+    uploading: AbstractContextManager[object] = field(default_factory=Lock)
 
     def require(self) -> None:
         """Raise the error with which publishing would fail without keys or access, before builds that take hours.
@@ -111,12 +115,14 @@ class Publisher:
         require_served(dependencies, FolderRegistry.find(self.registry, keys=self.keys), decision.task.id)
         with self.recheck(decision, release) as own:
             # Before the registry: a task whose version is in the registry is up to date, and later nights skip it.
-            why = self._sent(decision, own, self.remotes, Uploads(root=results.root))
-            registry = FolderRegistry.create(self.registry, keys=self.keys)
+            with self.uploading:
+                why = self._sent(decision, own, self.remotes, Uploads(root=results.root))
             # Dependencies are given in the definition only: builds know nothing of them.
             entry = replace(own.entry, dependencies=dependencies)
-            spec = _checkout(decision) if registry.is_signed else None
-            into_registry(attested(replace(own, entry=entry), registry, spec), registry, self.progress)
+            with self.signing:
+                registry = FolderRegistry.create(self.registry, keys=self.keys)
+                spec = _checkout(decision) if registry.is_signed else None
+                into_registry(attested(replace(own, entry=entry), registry, spec), registry, self.progress)
         return why
 
     def _published(self, decision: Decision) -> Release | None:

@@ -2,7 +2,8 @@
 
 It writes everything that it knows to disk before it acts on it, so it may be killed at any moment: the next coordinator
 resumes the night, with the same end. Order of a night: `plan.json`; results by key as builds end, and the outcomes of
-those that failed; `gate.json`; for each version in turn the registry, then its outcome; the history; `night.json`.
+those that failed; `gate.json`; for each version the registry, then its outcome; the history; `night.json`. Publishing
+begins while others are built still, as soon as the gate's verdict about a toolchain is certain.
 
 Nothing that decides about signatures is trusted from the disk, to which builders can write: a night works with the plan
 that it made itself, and compares the plan of a night that it resumes with a new one (`not_planned`).
@@ -12,11 +13,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import date, datetime, timezone
 from pathlib import Path
+from threading import RLock
 from types import MappingProxyType
 from typing import Protocol
 
@@ -24,8 +26,9 @@ from tfaot_pkg.errors import StorageError, TfaotError, ValidationError
 from tfaot_pkg.ground.documents import utc_now
 from tfaot_pkg.nightly.depends import Unserved, by_place, in_order, needed
 from tfaot_pkg.nightly.executors import FIRST_PAUSE, Executor, attempts
-from tfaot_pkg.nightly.outcome import Attempt, Request, class_for, outcome_for, refusal, settled
+from tfaot_pkg.nightly.outcome import Attempt, AttemptKind, Request, class_for, outcome_for, refusal, settled
 from tfaot_pkg.nightly.plan import not_planned
+from tfaot_pkg.nightly.publications import Publications
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.state import Gate, NightFolder, State, Summary, Verdict
 from tfaot_pkg.nightly.types import (
@@ -124,7 +127,8 @@ class Coordinator:
 
     `executor` makes the executor for a number of builds; `prepare` makes the toolchains of these versions and returns
     those that cannot be made, with the reason. `cache` is shared by builds; `program` builds in place of build_task.py;
-    `pause` is in seconds, before the first new try after a fault of the machines.
+    `pause` is in seconds, before the first new try after a fault of the machines; `publications` is how many results
+    are checked and published at a time.
     """
 
     state: State
@@ -136,6 +140,7 @@ class Coordinator:
     prepare: Callable[[Sequence[str]], Mapping[str, str]] = lambda _: {}
     program: tuple[str, ...] = ()
     pause: float = FIRST_PAUSE
+    publications: int = 1
     today: Callable[[], date] = field(default=lambda: datetime.now(timezone.utc).date())
 
     def run(
@@ -171,8 +176,46 @@ class Coordinator:
             return _Night(self, cut_off, decisions, gate=gate, refused=refused).run(again=True)
 
 
+class Count:
+    """What the gate counts, by toolchain: see `Verdict`. Raises StorageError for a damaged history."""
+
+    def __init__(
+        self, coordinator: Coordinator, decisions: Sequence[Decision], outcomes: Mapping[str, Outcome]
+    ) -> None:
+        working = coordinator.state.working()
+        tried = [one for one in decisions if one.action in _TRIED]
+        self.toolchains = tuple(sorted({one.task.toolchain for one in tried}))
+        self._limit = coordinator.policy.max_failures
+        self._pending = {one.task.id for one in tried if (one.task.model, one.task.toolchain) in working}
+        self._left = Counter(one.task.toolchain for one in tried if one.task.id in self._pending)
+        self._built: Counter[str] = Counter()
+        self._failed: Counter[str] = Counter()
+        for one in tried:
+            if (outcome := outcomes.get(one.task.id)) is not None:
+                self.ended(one, outcome.kind)
+
+    def ended(self, decision: Decision, kind: OutcomeKind | AttemptKind) -> None:
+        """The build of `decision` ended."""
+        task = decision.task
+        if task.id in self._pending:
+            self._pending.remove(task.id)
+            self._left[task.toolchain] -= 1
+            self._failed[task.toolchain] += kind in MODEL_FAULTS
+            self._built[task.toolchain] += kind not in OF_MACHINES
+
+    def is_certain(self, toolchain: str) -> bool:
+        """Whether `verdict` lets publish whatever happens to the builds that are left."""
+        left = self._left[toolchain]
+        return self._failed[toolchain] + left <= self._limit * (self._built[toolchain] + left)
+
+    def verdict(self, toolchain: str) -> Verdict:
+        """The verdict about the builds that have ended."""
+        built, failed = self._built[toolchain], self._failed[toolchain]
+        return Verdict(toolchain=toolchain, built=built, failed=failed, limit=self._limit)
+
+
 class _Night:
-    """One running night: `gate` is that before the night was cut off.
+    """One running night: `gate` is that before the night was cut off, None if it published nothing.
 
     `refused` says by task why a build in its plan is not published.
     """
@@ -189,24 +232,26 @@ class _Night:
         self._with = coordinator
         self._night = night
         self._decisions = tuple(decisions)
-        self._gate = gate
+        self._gate = gate or Gate(verdicts=())
         self._refused = refused
         self._places = by_place(self._decisions)
         self._outcomes = {outcome.task: outcome for outcome in night.outcomes()}
-        self._working = coordinator.state.working()  # read now: damage is reported before builds
         self._verified: dict[str, tuple[Attempt, int]] = {}
         self._excluded: dict[str, str] = {}
+        self._count = Count(coordinator, self._decisions, self._outcomes)
+        # Outcomes come from the threads that publish, too.
+        self._lock = RLock()
+        self._waiting: dict[str, Decision] = {}  # verified, but not being published yet
+        self._publications = Publications(coordinator.publications, self._finish)
 
     def run(self, *, again: bool = False) -> NightRun:
         self._with.watch.begin(self._night.name, self._decisions, tuple(self._outcomes.values()), again=again)
-        order = in_order(self._decisions)
-        self._record_settled()
-        self._build()
-        gate = self._pass_gate()
-        # Dependencies first: a version is published only if none of its dependencies failed.
-        for decision in order:
-            if decision.task.id in self._verified:
-                self._record(self._published(decision, gate))
+        in_order(self._decisions)  # raises for models that need one another
+        with self._publications:
+            self._record_settled()
+            self._build()
+            gate = self._pass_gate()
+            self._publications.finish()
         return self._end(gate)
 
     def _record_settled(self) -> None:
@@ -245,8 +290,10 @@ class _Night:
             retries, pause = self._with.policy.retries, self._with.pause
             ended = attempts(executor, requests, retries=retries, pause=pause, excluded=self._exclude)
             for request, attempt, tries in ended:
-                self._with.watch.built(request.decision, attempt)
+                with self._lock:
+                    self._with.watch.built(request.decision, attempt)
                 self._known(request.decision, attempt, tries)
+                self._publications.check()
 
     def _exclude(self, worker: str, why: str) -> None:
         self._excluded[worker] = why
@@ -274,32 +321,52 @@ class _Night:
         )
 
     def _known(self, decision: Decision, attempt: Attempt, tries: int) -> None:
-        if attempt.kind == "verified":
-            self._verified[decision.task.id] = (attempt, tries)
-        else:
-            self._record(self._outcome(decision, attempt.kind, attempt, tries))
+        with self._lock:
+            self._count.ended(decision, attempt.kind)
+            if attempt.kind == "verified":
+                self._verified[decision.task.id] = (attempt, tries)
+                self._waiting[decision.task.id] = decision
+            else:
+                self._record(self._outcome(decision, attempt.kind, attempt, tries))
+            self._advance()
+
+    def _advance(self) -> None:
+        """Begin to publish what may be published by now: its verdict is certain, and its dependencies have ended."""
+        for decision in tuple(self._waiting.values()):
+            needs = needed(decision, self._places)
+            if all(one.task.id in self._outcomes for one in needs) and self._has_verdict(decision.task.toolchain):
+                del self._waiting[decision.task.id]
+                self._publications.begin(decision)
+
+    def _has_verdict(self, toolchain: str) -> bool:
+        """Whether the gate has decided about `toolchain`, as early as whatever else fails cannot change it."""
+        if self._gate.of(toolchain) is None:
+            if not self._count.is_certain(toolchain):
+                return False
+            # On disk before the first publication: a resumed night with a verdict is not planned again.
+            self._set_gate(Gate(verdicts=(*self._gate.verdicts, self._count.verdict(toolchain))))
+        return True
 
     def _pass_gate(self) -> Gate:
-        gate = self._gate
-        if gate is None:
-            gate = Gate(verdicts=tuple(self._verdicts()))
-            # On disk before the first publication: a resumed night with verdicts is not planned again.
-            self._night.set_gate(gate)
-        self._with.watch.gate(gate)
-        return gate
+        """All builds have ended."""
+        with self._lock:
+            self._set_gate(
+                Gate(verdicts=tuple(self._gate.of(one) or self._count.verdict(one) for one in self._count.toolchains))
+            )
+            self._with.watch.gate(self._gate)
+            self._advance()
+            return self._gate
 
-    def _verdicts(self) -> Iterator[Verdict]:
-        """One for each toolchain of which something was built that worked before, see `Verdict`."""
-        built: Counter[str] = Counter()
-        failed: Counter[str] = Counter()
-        for one in self._decisions:
-            task, outcome = one.task, self._outcomes.get(one.task.id)
-            faulty = outcome is not None and outcome.kind in MODEL_FAULTS
-            if one.action in _TRIED and (task.model, task.toolchain) in self._working:
-                built[task.toolchain] += faulty or task.id in self._verified
-                failed[task.toolchain] += faulty
-        for name, count in sorted(built.items()):
-            yield Verdict(toolchain=name, built=count, failed=failed[name], limit=self._with.policy.max_failures)
+    def _set_gate(self, gate: Gate) -> None:
+        self._night.set_gate(gate)
+        self._gate = gate
+
+    def _finish(self, decision: Decision) -> None:
+        """Publish a verified result; in a thread of its own."""
+        outcome = self._published(decision, self._gate)
+        with self._lock:
+            self._record(outcome)
+            self._advance()
 
     def _published(self, decision: Decision, gate: Gate) -> Outcome:
         """Publish a verified result, if that is allowed. Returns its outcome."""
@@ -353,12 +420,13 @@ class _Night:
         )
 
     def _record(self, *outcomes: Outcome) -> None:
-        # On disk before anybody is told: what was shown must still be true after a kill.
-        if outcomes:
-            self._night.add(*outcomes)
-        for outcome in outcomes:
-            self._outcomes[outcome.task] = outcome
-            self._with.watch.outcome(outcome)
+        with self._lock:
+            # On disk before anybody is told: what was shown must still be true after a kill.
+            if outcomes:
+                self._night.add(*outcomes)
+            for outcome in outcomes:
+                self._outcomes[outcome.task] = outcome
+                self._with.watch.outcome(outcome)
 
     def _end(self, gate: Gate) -> NightRun:
         outcomes = tuple(self._outcomes[one.task.id] for one in self._decisions)
