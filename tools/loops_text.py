@@ -11,23 +11,24 @@ from tfaot_pkg.compiler.chains import Chain, SoftmaxOfRows, Step
 from tfaot_pkg.compiler.each import EachLoop, once_in
 from tfaot_pkg.compiler.elements import Access, Element, Operand, Place, Statement
 from tfaot_pkg.compiler.emit import LOOP_PASSES, loops_of
-from tfaot_pkg.compiler.loops import (
-    Allocate,
+from tfaot_pkg.compiler.instructions import (
+    Accumulate,
+    Advance,
     Assign,
-    Block,
     Call,
     Declare,
-    Function,
+    ForAllLanes,
+    Instruction,
     Leave,
-    Line,
-    Loops,
-    Nest,
-    Node,
-    Piece,
+    Remark,
+    Return,
+    StoreElement,
+    StoreLanes,
     Swap,
-    lowered,
-)  # fmt: skip
+)
+from tfaot_pkg.compiler.loops import Allocate, Block, Function, Loops, Nest, Node, lowered
 from tfaot_pkg.compiler.memory import lifetimes
+from tfaot_pkg.compiler.pieces import text_of
 from tfaot_pkg.compiler.program import ONE, ZERO, Program, Size
 from tfaot_pkg.compiler.reduction_loops import Reduction, ReductionOfFew, ReductionOfShortRows
 from tfaot_pkg.compiler.rows import RowsLoop
@@ -36,13 +37,14 @@ from tfaot_pkg.compiler.tiles import TiledLoop
 _WAYS = {"eachOfRows": "rows in vectors", "eachWithTails": "vectors, and rows in vectors for the rest"}
 _LANES = {ReductionOfFew: "with a row in each lane", ReductionOfShortRows: "with rows in vectors"}
 _NAMES = {"each(": "elements", "numbers(": "numbers", "softmax(": "softmax"}
+_FORMS = {"value": "", "constructed": "", "array": "[]", "lanes": " for each of the lanes"}
 _LANES_OF = {
     Lanes.ALONE: "elements", Lanes.TRUTH: "bytes", Lanes.WORDS: "vectors", Lanes.WIDE: "vectors of 64 bits",
 }  # fmt: skip
 
 
 def text_of_loops(function: Function) -> str:
-    """Its loops, C++ without a type behind `|`, and its scratch memory with the lines that it lives from and up to."""
+    """Its loops, heads of blocks in C++ behind `|`, and its scratch memory with the lines it lives from and up to."""
     alive = lifetimes(lowered(function.nodes), function.sharing.aliases)
     memory = [
         f"{each.name}: {each.dtype}[{each.elements}], lines {alive[each.name].first} to {alive[each.name].last}"
@@ -63,12 +65,8 @@ def _nodes(nodes: Iterable[Node], depth: int = 0) -> Iterator[str]:
     for node in nodes:
         if isinstance(node, Allocate):
             yield f"{space}allocate {node.buffer}"
-        elif isinstance(node, Line):
-            yield f"{space}| {node.text}"
-        elif isinstance(node, Declare | Assign | Swap | Leave):
-            yield f"{space}{_of_variables(node)}"
-        elif isinstance(node, Call):
-            yield f"{space}call {node.function}: {_places(node.reads)} -> {_places(node.writes)}"
+        elif isinstance(node, Instruction):
+            yield f"{space}{_instruction(node)}"
         elif isinstance(node, Block):
             yield f"{space}| {node.first}"
             yield from _nodes(node.nodes, depth + 1)
@@ -77,21 +75,39 @@ def _nodes(nodes: Iterable[Node], depth: int = 0) -> Iterator[str]:
             yield from (f"{space}{line}" for line in _loops(node.loops))
 
 
-def _of_variables(node: Declare | Assign | Swap | Leave) -> str:
+def _instruction(node: Instruction) -> str:
+    match node:
+        case Remark():
+            return f"| {node.text}"
+        case Call():
+            return f"call {node.function}: {_places(node.reads)} -> {_places(node.writes)}"
+        case Leave():
+            return f"{node.way} if {text_of(node.test)}"
+        case Return():
+            return f"give {text_of(node.value)}"
+        case StoreElement():
+            return f"store {node.to} = {text_of(node.value)}"
+        case StoreLanes():
+            by = ", ".join(map(str, node.steps))
+            return f"store {node.to}, lanes {node.by} by {by} = {text_of(node.value)}"
+        case ForAllLanes():
+            return f"{node.function} of all lanes {node.by}"
+    return _of_variables(node)
+
+
+def _of_variables(node: Declare | Assign | Swap | Accumulate | Advance) -> str:
     match node:
         case Declare():
-            value = f" = {_code(node.value)}" if node.value else ""
-            return f"{node.name}: {node.kind}{value}"
+            value = f" = {text_of(node.value)}" if node.value else ""
+            return f"{node.name}: {node.kind}{_FORMS[node.form]}{value}"
         case Assign():
-            return f"{node.name} = {_code(node.value)}"
+            return f"{node.name} = {text_of(node.value)}"
         case Swap():
             return f"swap {node.one}, {node.other}"
-        case Leave():
-            return f"{node.way} if {_code(node.test)}"
-
-
-def _code(pieces: Iterable[Piece]) -> str:
-    return "".join(map(str, pieces))
+        case Accumulate():
+            return f"total = {text_of(node.value)}"
+        case Advance():
+            return "next total"
 
 
 def _loops(loops: Loops) -> Iterator[str]:

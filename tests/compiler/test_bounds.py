@@ -20,25 +20,27 @@ from tfaot_pkg.compiler.chains import Step
 from tfaot_pkg.compiler.each import EachLoop
 from tfaot_pkg.compiler.elements import Access, Component, Place, Store
 from tfaot_pkg.compiler.emit import emit, loops_of
-from tfaot_pkg.compiler.loops import (
+from tfaot_pkg.compiler.instructions import (
     Assign,
-    Block,
     Call,
     Declare,
+    Return,
+    Swap,
+    Written,
+)
+from tfaot_pkg.compiler.loops import (
+    Block,
     For,
     Forever,
     Function,
-    Line,
     Nest,
     Node,
-    Row,
     Sharing,
-    Swap,
     View,
     Within,
-    Written,
-)  # fmt: skip
+)
 from tfaot_pkg.compiler.passes.pipeline import run
+from tfaot_pkg.compiler.pieces import Row
 from tfaot_pkg.compiler.polynomials import is_never_negative
 from tfaot_pkg.compiler.program import BATCH, ONE, ZERO, Operation, Program, Size, Symbol, Unsupported
 from tfaot_pkg.compiler.text import parse
@@ -76,7 +78,7 @@ def test_large_ranges_are_proven_by_few_boxes() -> None:
 
 
 def _function(access: Access, extents: tuple[Size, ...], elements: Size) -> Function:
-    line = Line(pieces=(Row(access, len(extents), extents),))
+    line = Return(value=(Row(access, len(extents), extents),))
     return Function(nodes=(line,), arrays={"v0": elements}, buffers=(), sharing=Sharing({}), symbols=_SYMBOLS)
 
 
@@ -108,7 +110,7 @@ def test_an_access_is_inside_if_its_first_and_last_elements_are() -> None:
 def test_what_is_not_known_is_refused() -> None:
     place = Place("v0", (("k", ONE),))
     function = Function(
-        nodes=(Line(pieces=(place,)),), arrays={"v0": Size(4)}, buffers=(), sharing=Sharing({}), symbols=()
+        nodes=(Return(value=(place,)),), arrays={"v0": Size(4)}, buffers=(), sharing=Sharing({}), symbols=()
     )
     with pytest.raises(OutOfBounds, match="k has no known range"):
         check_bounds(function)
@@ -125,7 +127,7 @@ def test_what_is_not_known_is_refused() -> None:
 
 
 @cache
-def _functions() -> list[Function]:
+def functions() -> list[Function]:
     """The loops of random programs, with and without a symbol, and of the programs of the passes' tests."""
     programs: list[Program] = []
     for seed, symbolic in product(range(25), (False, True)):
@@ -184,7 +186,7 @@ def _moved(part: Any, by: Size) -> Any:
 def test_accesses_that_are_moved_out_of_their_arrays_are_refused() -> None:
     """Each access of random programs, moved by the size of its array: none of them stays inside."""
     kinds = set()
-    for function in _functions()[::3]:
+    for function in functions()[::3]:
         parts = [*_parts(function.nodes)]
         for place, part in enumerate(parts):
             size = function.arrays.get(part.base)
@@ -200,7 +202,7 @@ def test_accesses_that_are_moved_out_of_their_arrays_are_refused() -> None:
 def test_arrays_that_are_one_element_shorter_are_refused() -> None:
     """Of nearly all: a few are longer than what is read of them, as the input of a slice."""
     refused = tried = 0
-    for function in _functions():
+    for function in functions():
         for name, elements in function.arrays.items():
             tried += 1
             try:
@@ -214,7 +216,7 @@ def test_views_that_reach_too_far_are_refused() -> None:
     """What points into an array is as long as what it was made of."""
     view = View("w1", (Size(4), ONE), (Size(2), Size(3)))
     for elements, is_inside in ((7, True), (8, False)):
-        line = Line(pieces=(Place("w1", elements=Size(elements)),))
+        line = Return(value=(Place("w1", elements=Size(elements)),))
         function = Function(nodes=(view, line), arrays={}, buffers=(), sharing=Sharing({}), symbols=())
         if is_inside:
             check_bounds(function)

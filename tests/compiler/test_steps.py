@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tfaot_pkg.compiler.loops import Block, Else, Head, If, Line, Scope, text_lines
+from tfaot_pkg.compiler.instructions import Remark
+from tfaot_pkg.compiler.loops import Block, Else, Head, If, Scope, text_lines
 from tfaot_pkg.compiler.program import Operation, Shape, Size
 from tfaot_pkg.compiler.steps import with_comments, with_steps
 
@@ -18,10 +19,10 @@ def test_steps_begin_at_statements_of_the_body_and_once_for_each_operation() -> 
     def block(head: Head, text: str, maker: Operation, inside: Operation) -> Block:
         return Block(head=head, nodes=(line(text, inside),), maker=maker)
 
-    def line(text: str, maker: Operation | None) -> Line:
-        return Line(pieces=(text,), maker=maker)
+    def line(text: str, maker: Operation | None) -> Remark:
+        return Remark(remark=text, maker=maker)
 
-    nodes: list[Line | Block] = [
+    nodes: list[Remark | Block] = [
         block(Scope(), "x();", first, second),
         block(If(("s0",)), "y();", second, first),
         block(Else(), "z();", last, second),
@@ -42,5 +43,5 @@ def test_steps_begin_at_statements_of_the_body_and_once_for_each_operation() -> 
 
 
 def test_names_of_a_hostile_model_stay_inside_of_their_string() -> None:
-    _, (step,) = with_steps([Line(pieces=("f();",), maker=operation(1, 'x"; system("id"); //\\\n??/' + "a" * 999))])
+    _, (step,) = with_steps([Remark(remark="f();", maker=operation(1, 'x"; system("id"); //\\\n??/' + "a" * 999))])
     assert not set('"\\\n?') & set(step.node) and len(step.node) == 300

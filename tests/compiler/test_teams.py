@@ -197,7 +197,7 @@ def test_turns_that_depend_on_one_another_are_not_divided() -> None:
     assert "byTeam" not in emit(writer.program(columns), "program", divided_from=0).source
 
 
-class _Towers:
+class Towers:
     """Loops of 5 turns with a state of 20 numbers each: tanh(state @ weights + x), with the turn before as start."""
 
     def __init__(self) -> None:
@@ -241,6 +241,32 @@ class _Towers:
         made = self.add(self.operations, "while", (integer, rows, rows), zero, start, self.x, regions=regions)
         return self.add(self.operations, "get-tuple-element", rows, made, index=1)
 
+    def scan(self, given: int) -> int:
+        """All five states of a loop, [batch, 5, 20], with the steps of `given` as x."""
+        integer, rows, steps = Shape("s32", ()), Shape("f32", (N, Size(20))), Shape("f32", (N, Size(5), Size(20)))
+        types = (integer, rows, steps, steps)
+        body, test = list[Operation](), list[Operation]()
+        turn, state, made, read = (self.add(body, "parameter", each, number=i) for i, each in enumerate(types))
+        weights = self.constant(body, self.random.normal(size=(20, 20)))
+        zero, step = self.constant(body, 0, "s32"), Shape("f32", (N, Size(1), Size(20)))
+        part = self.add(body, "dynamic-slice", step, read, zero, turn, zero, sizes=step.sizes)
+        x = self.add(body, "reshape", rows, part)
+        product = self.add(body, "dense", rows, state, weights, weights_axis=0)
+        new = self.add(body, "tanh", rows, self.add(body, "add", rows, product, x))
+        update = self.add(body, "reshape", step, new)
+        written = self.add(body, "dynamic-update-slice", steps, made, update, zero, turn, zero)
+        after = self.add(body, "add", integer, turn, self.constant(body, 1, "s32"))
+        tested, *_ = (self.add(test, "parameter", each, number=i) for i, each in enumerate(types))
+        less = self.add(test, "compare", Shape("pred", ()), tested, self.constant(test, 5, "s32"), direction="LT")
+        regions = (
+            Region(operations=tuple(body), results=(after, new, written, read)),
+            Region(operations=tuple(test), results=(less,)),
+        )
+        start, empty = self.constant(self.operations, 0, "s32"), self.constant(self.operations, 0.0)
+        initial = self.add(self.operations, "broadcast", steps, empty, dimensions=())
+        loop = self.add(self.operations, "while", types, start, self.x, initial, given, regions=regions)
+        return self.add(self.operations, "get-tuple-element", steps, loop, index=2)
+
     def scaled(self, value: int, factor: float) -> int:
         number = self.constant(self.operations, factor)
         spread = self.add(self.operations, "broadcast", Shape("f32", (N, Size(20))), number, dimensions=())
@@ -253,33 +279,52 @@ class _Towers:
 
 
 _NUMBERS = count(1)
-_LEAST = 1000
+LEAST = 1000
 """A loop has 2,000 multiply-adds, and its layer 400."""
 
 
-def two_towers(made: _Towers) -> list[int]:
+def two_towers(made: Towers) -> list[int]:
     return [made.loop(made.x), made.loop(made.scaled(made.x, 0.5))]
 
 
-def three_towers_and_what_joins_two(made: _Towers) -> list[int]:
+def three_towers_and_what_joins_two(made: Towers) -> list[int]:
     first, second = made.loop(made.x), made.loop(made.scaled(made.x, 2.0))
     joined = made.add(made.operations, "add", Shape("f32", (N, Size(20))), first, second)
     return [made.scaled(joined, 3.0), made.loop(made.scaled(made.x, -1.0)), made.loop(joined), second]
 
 
-def one_behind_the_other(made: _Towers) -> list[int]:
+def one_behind_the_other(made: Towers) -> list[int]:
     return [made.loop(made.scaled(made.loop(made.x), 0.5))]
 
 
+def one_over_what_the_other_writes_as_an_output(made: Towers) -> list[int]:
+    steps = Shape("f32", (N, Size(5), Size(20)))
+    first = made.scan(made.add(made.operations, "broadcast", steps, made.x, dimensions=(0, 2)))
+    return [first, made.scan(first)]
+
+
+def two_that_write_outputs(made: Towers) -> list[int]:
+    steps = Shape("f32", (N, Size(5), Size(20)))
+    spread = made.add(made.operations, "broadcast", steps, made.x, dimensions=(0, 2))
+    return [made.scan(spread), made.scan(spread)]
+
+
 @pytest.mark.parametrize(
-    ("make", "at_once"), [(two_towers, [2]), (three_towers_and_what_joins_two, [3]), (one_behind_the_other, [])]
+    ("make", "at_once"),
+    [
+        (two_towers, [2]),
+        (three_towers_and_what_joins_two, [3]),
+        (one_behind_the_other, []),
+        (one_over_what_the_other_writes_as_an_output, []),
+        (two_that_write_outputs, [2]),
+    ],
 )
 def test_loops_that_do_not_depend_on_one_another_run_side_by_side(
-    kernels: Path, make: Callable[[_Towers], list[int]], at_once: list[int]
+    kernels: Path, make: Callable[[Towers], list[int]], at_once: list[int]
 ) -> None:
-    made = _Towers()
+    made = Towers()
     program = made.program(*make(made))
-    emitted = emit(program, "program", 8, divided_from=_LEAST)
+    emitted = emit(program, "program", 8, divided_from=LEAST)
     assert [*map(int, re.findall(r"byTeam\(team, (\d+),", emitted.source))] == at_once
     code = Code.of(program, emitted, ctypes.CDLL(str(library_of(emitted.source, kernels))).program)
     x = np.random.default_rng(6).normal(size=(11, 20)).astype(np.float32)

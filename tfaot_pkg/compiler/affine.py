@@ -10,13 +10,19 @@ from tfaot_pkg.compiler.program import BATCH, ONE, ZERO, Monomial, Size, Unsuppo
 
 
 class Term(Protocol):
-    """A number that is known at run time, from 0 to `most`. It reads the arrays `bases`; its text is C++."""
+    """A number that is known at run time, from 0 to `most`; its text is C++.
+
+    It reads the arrays `bases`, and needs the variables `names`, addresses among them.
+    """
 
     @property
     def most(self) -> Size: ...
 
     @property
     def bases(self) -> frozenset[str]: ...
+
+    @property
+    def names(self) -> frozenset[str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,10 @@ class Counter:
     def bases(self) -> frozenset[str]:
         return frozenset()
 
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset([self.name])
+
     def __str__(self) -> str:
         return self.name
 
@@ -50,6 +60,11 @@ class Index:
     def bases(self) -> frozenset[str]:
         """The arrays that its terms are read from."""
         return frozenset[str]().union(*(term.bases for term, _ in self.runtime))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The variables that its terms need."""
+        return frozenset[str]().union(*(term.names for term, _ in self.runtime))
 
     def scaled(self, by: Size) -> Index:
         return Index(
@@ -165,11 +180,11 @@ def address_terms(index: Index, axes: int) -> list[str]:
     """The terms of an address: the offset, terms known at run time, and the first `axes` axes."""
     terms = [] if index.offset == ZERO else [cpp(index.offset)]
     terms += [f"{term} * {cpp(factor)}" for term, factor in index.runtime]
-    terms += [_counted(f"i{axis}", factor) for axis, factor in enumerate(index.factors[:axes]) if factor != ZERO]
+    terms += [counted(f"i{axis}", factor) for axis, factor in enumerate(index.factors[:axes]) if factor != ZERO]
     return terms
 
 
-def _counted(counter: str, factor: Size) -> str:
+def counted(counter: str, factor: Size) -> str:
     """Counters are unsigned: what goes backwards would be added to an address as a number beyond all memory."""
     text = f"{counter} * {cpp(factor)}"
     return f"static_cast<std::ptrdiff_t>({text})" if any(each < 0 for _, each in factor.terms) else text

@@ -16,11 +16,13 @@ import numpy as np
 from tfaot_pkg.compiler.affine import Index, cpp, merged
 from tfaot_pkg.compiler.attributes import Constant, Dimensions, Dot
 from tfaot_pkg.compiler.body import Body
-from tfaot_pkg.compiler.elements import Place
+from tfaot_pkg.compiler.elements import Place, Stored, Variable
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
+from tfaot_pkg.compiler.instructions import Struct, Written
 from tfaot_pkg.compiler.layers import PANEL, packed_dense, reaches
-from tfaot_pkg.compiler.loops import Struct, View, Written
+from tfaot_pkg.compiler.loops import View
+from tfaot_pkg.compiler.pieces import Entry
 from tfaot_pkg.compiler.plain import address, counting
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, ZERO, Operation, Shape, Size
 from tfaot_pkg.compiler.sharing import is_divided
@@ -289,7 +291,8 @@ def _is_divided(emitter: Emitter, products: list[tuple[str, Size]], packed: Size
 def _own(emitter: Emitter, packed: Place) -> Place:
     """Memory for a packed matrix, which a thread of a team has for itself."""
     name = f"w{next(emitter.new)}"
-    own = ("memory == nullptr ? ", packed, " : reinterpret_cast<float*>(memory)")
+    memory = Variable("memory")
+    own = (memory, " == nullptr ? ", packed, " : reinterpret_cast<float*>(", memory, ")")
     emitter.declare(name, *own, kind="float* const")
     emitter.add(View(name, (ONE,), (packed.elements,)))
     emitter.aliases[name] = (packed.base,)
@@ -358,13 +361,15 @@ def _write_small(
             emitter.call("timesColumn", count, inner, one, of_row, other, of_column, Written(made), of_out)
     else:
         with emitter.block(), counting(emitter, [*((name, size) for name, size, _ in loops), ("j", width)]):
-            emitter.line("const float* const row = ", at(0, rows.pointer, inner), ";")
-            matrix = at(1, columns.pointer, _reach((inner, down), (width, right)))
-            emitter.line("const float* const column = ", matrix, f" + j * {cpp(right)};")
-            emitter.line("float sum = 0.0f;")
+            emitter.declare("row", at(0, rows.pointer, inner), kind="const float* const")
+            matrix, made = at(1, columns.pointer, inner), at(2, out.pointer, ONE)
+            column = replace(matrix, steps=(*matrix.steps, ("j", right)), stride=down)
+            emitter.declare("column", column, kind="const float* const")
+            emitter.declare("sum", "0.0f", kind="float")
             with counting(emitter, [("k", inner)]):
-                emitter.line(f"sum = multiplyAdd(row[k], column[k * {cpp(down)}], sum);")
-            emitter.line("*(", at(2, out.pointer, width), " + j) = sum;")
+                factors = (Entry("row", "k"), ", ", Entry("column", "k", down))
+                emitter.assign("sum", "multiplyAdd(", *factors, ", ", Variable("sum"), ")")
+            emitter.store(Stored(replace(made, steps=(*made.steps, ("j", ONE)))), Variable("sum"))
     for pointer in (rows.pointer, columns.pointer, out.pointer):
         emitter.touch(pointer)
 
@@ -463,17 +468,17 @@ def _by_elements(
 ) -> None:
     batch, m, k, n = sizes
     with counting(emitter, [("b", batch), ("i", m), ("j", n)]):
-        emitter.line(f"{C_TYPES[dtype]} total = 0;")
+        emitter.declare("total", "0", kind=C_TYPES[dtype])
         with counting(emitter, [("k", k)]):
             left = address(rows, ("b", m * k), ("i", k), ("k", Size(1)))
             right = address(columns, ("b", k * n), ("k", n), ("j", Size(1)))
             type_ = C_TYPES[dtype]
-            # Sums of integers wrap around in HLO, and overflow is undefined in C++.
-            head, times, tail = (
-                ("total + ", " * ", ";") if dtype[0] == "f" else ("sumOf(total, productOf(", ", ", "));")
-            )
-            emitter.line(f"total = {head}{type_}(*(", left, f")){times}{type_}(*(", right, f")){tail}")
-        emitter.line("*(", address(target, ("b", m * n), ("i", n), ("j", Size(1))), ") = total;")
+            total, one, other = Variable("total"), (f"{type_}(", Stored(left), ")"), (f"{type_}(", Stored(right), ")")
+            if dtype[0] == "f":
+                emitter.assign("total", total, " + ", *one, " * ", *other)
+            else:  # sums of integers wrap around in HLO, and overflow is undefined in C++
+                emitter.assign("total", "sumOf(", total, ", productOf(", *one, ", ", *other, "))")
+        emitter.store(Stored(address(target, ("b", m * n), ("i", n), ("j", Size(1)))), Variable("total"))
 
 
 def turned(emitter: Emitter, operation: Operation) -> str:

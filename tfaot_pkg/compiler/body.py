@@ -19,7 +19,8 @@ from tfaot_pkg.compiler.expressions import (
     WIDE_TYPES,
     is_of_lanes,
 )
-from tfaot_pkg.compiler.loops import Code
+from tfaot_pkg.compiler.instructions import Declare
+from tfaot_pkg.compiler.pieces import Code
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size
 
 IN_VECTORS = (ZERO, *map(Size, (-1, 1, 2, 3, 4)))
@@ -77,6 +78,11 @@ class Inner:
         return frozenset[str]().union(*(each.bases for each in self.accesses), *made, *counted)
 
     @property
+    def names(self) -> frozenset[str]:
+        every = (*self.accesses, *self.operands, *(each.index for each in self.counted))
+        return frozenset[str]().union(*(each.names for each in every))
+
+    @property
     def reached(self) -> list[tuple[Access, tuple[Size, ...]]]:
         return [(access, self.extents) for access in self.accesses]
 
@@ -84,19 +90,18 @@ class Inner:
     def operands(self) -> list[Operand]:
         return [operand for statement in self.statements for operand in statement.operands]
 
-    def code(self, statement: Statement, fill: str = "at.fill") -> Code:
-        """The C++ of a statement, where `fill` makes elements of numbers."""
-        text, dtype = statement.text(fill), statement.dtype
-        if self.is_typed:
-            text = f"const auto {statement.name} = {text};"
-        elif self.by_words:
-            text = f"const {MOVED_TYPES[dtype]} {statement.name} = {text};"
-        else:
-            text = f"const auto {statement.name} = static_cast<{C_TYPES[dtype]}>({text});"
-        return Code(text, statement.operands)
+    def declared(self, statement: Statement, fill: str = "at.fill") -> Declare:
+        """The variable of a statement, where `fill` makes elements of numbers."""
+        text, dtype, kind = statement.text(fill), statement.dtype, "const auto"
+        if self.by_words:
+            kind = f"const {MOVED_TYPES[dtype]}"
+        elif not self.is_typed:
+            text = f"static_cast<{C_TYPES[dtype]}>({text})"
+        return Declare(name=statement.name, kind=kind, value=(Code(text, statement.operands),))
 
-    def codes(self) -> list[Code]:
-        return [self.code(each) for each in self.statements]
+    def computed(self) -> list[Declare]:
+        """The variables of all statements."""
+        return [self.declared(each) for each in self.statements]
 
     def varies(self, varied: Sequence[Access]) -> bool:
         """Whether each statement depends, through others too, on one of the accesses `varied`."""
@@ -113,6 +118,14 @@ class Elements:
     @property
     def bases(self) -> frozenset[str]:
         return self.inner.bases.union(*(each.bases for each in self.stores))
+
+    @property
+    def names(self) -> frozenset[str]:
+        return self.inner.names.union(*(each.access.names | each.result.names for each in self.stores))
+
+    @property
+    def written(self) -> frozenset[str]:
+        return frozenset(store.access.base for store in self.stores)
 
     @property
     def reached(self) -> list[tuple[Access, tuple[Size, ...]]]:

@@ -1,17 +1,17 @@
 """The verifier of loops: every access is inside its array, for all batches and all sizes that calls bring.
 
-It proves bounds of affine indices with the arithmetic of sizes. A call of the kernel library, of XLA's code or of the
-author's, and an index that is read from an array, are trusted as far as the place declares (`Place.elements`,
-`View`, `Within`).
+It proves bounds of affine indices with the arithmetic of sizes: before loops become lines, and of the lines. What a
+call of the kernel library, of XLA's code or of the author's does, and an index that is read from an array, are trusted
+as far as places declare (`Place.elements`, `Spread`, `View`, `Within`, `Unsigned`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
-from tfaot_pkg.compiler.affine import Index
+from tfaot_pkg.compiler.affine import Index, as_size
 from tfaot_pkg.compiler.elements import (
     Access,
     Component,
@@ -24,27 +24,22 @@ from tfaot_pkg.compiler.elements import (
     Start,
     Stored,
 )
-from tfaot_pkg.compiler.loops import (
-    Assign,
-    Block,
-    Call,
+from tfaot_pkg.compiler.instructions import Assign, Call, Declare, Instruction, StoreLanes, Swap
+from tfaot_pkg.compiler.loops import Block, For, Function, Lambda, Let, Nest, Node, Sharing, View, Within
+from tfaot_pkg.compiler.pieces import (
     Code,
-    Declare,
-    For,
-    Function,
-    Instruction,
-    Let,
-    Nest,
-    Node,
+    Entry,
+    Loaded,
+    OfRows,
     Piece,
     Row,
-    Sharing,
-    Swap,
-    View,
-    Within,
+    Spread,
+    Total,
+    Unsigned,
+    expressions,
 )
 from tfaot_pkg.compiler.polynomials import is_never_negative
-from tfaot_pkg.compiler.program import ZERO, Size, Symbol, Unsupported
+from tfaot_pkg.compiler.program import ONE, ROWS, ZERO, Size, Symbol, Unsupported
 
 
 class OutOfBounds(Unsupported):
@@ -77,7 +72,7 @@ def check_bounds(function: Function) -> None:
 class _Scope:
     """What is known at a place of a function: arrays, by the elements around a pointer, and ranges of variables.
 
-    Of variables that were declared, also whether they may change.
+    Of variables that were declared, also whether they may change; of lanes, the axes that they run over.
     """
 
     symbols: Sequence[Symbol]
@@ -85,6 +80,7 @@ class _Scope:
     arrays: dict[str, Range]
     variables: dict[str, Range] = field(default_factory=dict)
     changing: dict[str, bool] = field(default_factory=dict)
+    lanes: dict[str, tuple[Size, ...]] = field(default_factory=dict)
 
     def over(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
@@ -109,7 +105,9 @@ class _Scope:
             case Call():
                 self._call(node)
             case Declare():
-                self.changing[node.name] = node.can_change
+                self._declare(node)
+            case StoreLanes():
+                self._lanes(node.to, node.steps, node.by)
             case Assign():
                 self._require_changing(node.name)
                 if node.name in self.variables or node.name in self.arrays:
@@ -119,6 +117,34 @@ class _Scope:
                     self._require_changing(name)
                 if self.arrays.get(node.one) != self.arrays.get(node.other):
                     raise OutOfBounds(f"{node.one} and {node.other} are exchanged, but their arrays differ in size")
+
+    def _declare(self, node: Declare) -> None:
+        """The elements around an address are those around its array that it reaches in any case."""
+        self.changing[node.name] = node.can_change
+        self.variables.pop(node.name, None)
+        around = self._around(node.address)
+        self.arrays.pop(node.name, None)
+        if around is not None:
+            self.arrays[node.name] = around
+
+    def _around(self, address: Place | Row | OfRows | None) -> Range | None:
+        match address:
+            case Place(base=base, steps=steps):
+                start = self._sum(steps)
+            case Row(access=access, axes=axes):
+                base, start = access.base, self._row(access, axes)
+            case OfRows(elements=elements):
+                return Range(ZERO, elements * ROWS + Size(-1))
+            case None:
+                return None
+        array = self._array(base, str(address))
+        return Range(array.low + start.low * Size(-1), array.high + start.high * Size(-1))
+
+    def _row(self, access: Access, axes: int) -> Range:
+        """Where rows of an access begin."""
+        index = access.index
+        counted = [(f"i{axis}", factor) for axis, factor in enumerate(index.factors[:axes]) if factor != ZERO]
+        return self._of(replace(index, factors=()), ()).plus(self._sum(counted))
 
     def _require_changing(self, name: str) -> None:
         if not self.changing.get(name):
@@ -132,21 +158,77 @@ class _Scope:
 
     def _block(self, block: Block) -> None:
         self._pieces(block.head.pieces)
-        inside = _Scope(self.symbols, self.sharing, dict(self.arrays), dict(self.variables), dict(self.changing))
+        inside = replace(
+            self, arrays=dict(self.arrays), variables=dict(self.variables), changing=dict(self.changing),
+            lanes=dict(self.lanes),
+        )  # fmt: skip
         if isinstance(block.head, For):
             inside.variables[block.head.counter] = Range(ZERO, block.head.size + Size(-1))
+        elif isinstance(block.head, Lambda):
+            inside.variables.update((name, Range(ZERO, size + Size(-1))) for name, size in block.head.counts)
+            inside.lanes[block.head.lanes] = block.head.over
+            self.arrays.pop(block.head.name, None)
         inside.over(block.nodes)
 
     def _pieces(self, pieces: Iterable[Piece]) -> None:
-        for piece in pieces:
-            if isinstance(piece, Place):
-                self._place(piece)
-            elif isinstance(piece, Row):
-                self._access(piece.access, piece.extents)
-            elif isinstance(piece, Code):
-                self._operands(piece.operands)
-            elif not isinstance(piece, str):
-                self._scalar(piece)
+        for piece in expressions(pieces):
+            match piece:
+                case Row():
+                    self._address(piece)
+                case Code(operands=operands, indices=indices):
+                    self._operands(operands)
+                    for index in indices:
+                        self._terms(index)
+                case Entry() | Unsigned():
+                    self._entry(piece)
+                case Loaded(address=address, steps=steps, by=by):
+                    self._lanes(address, steps, by)
+                case Spread(base=base, axes=axes_of):
+                    reach = [self._scaled(Range(ZERO, size + Size(-1)), step) for size, step in axes_of]
+                    self._inside(base, _total(ZERO, reach), str(piece))
+                case OfRows(base=base, elements=elements):
+                    self._inside(base, Range(ZERO, elements * ROWS + Size(-1)), str(piece))
+                case Total():
+                    pass
+                case Place():
+                    self._place(piece)
+                case _:
+                    self._scalar(piece)
+
+    def _address(self, row: Row) -> None:
+        """Of a row that is inside as a whole, if its extents are known here."""
+        if row.extents:
+            self._access(row.access, row.extents)
+        else:
+            self._terms(row.access.index)
+            self._row(row.access, row.axes)
+
+    def _lanes(self, address: Place, steps: Sequence[Size], by: str) -> None:
+        """Elements of lanes: `steps` apart along the axes that these run over."""
+        over = self.lanes.get(by, ())
+        if not over or len(over) != len(steps):
+            raise OutOfBounds(f"{by} has {len(over)} axes, and not {len(steps)} as elements from {address} on")
+        reach = [self._scaled(Range(ZERO, size + Size(-1)), step) for size, step in zip(over, steps, strict=True)]
+        self._inside(address.base, _total(ZERO, [self._sum(address.steps), *reach]), f"lanes from {address} on")
+
+    def _entry(self, entry: Entry | Unsigned) -> Range:
+        """The range of what is counted, within the array if it is an element of one."""
+        if isinstance(entry, Unsigned):
+            if isinstance(entry.scalar, Entry):
+                self._entry(entry.scalar)
+            else:
+                self._scalar(entry.scalar)
+            return Range(ZERO, entry.size + Size(-1))
+        match entry.at:
+            case Unsigned():
+                counted = self._entry(entry.at)
+            case str():
+                counted = self._sum([(entry.at, ONE)])
+            case _:
+                counted = Range(as_size(entry.at), as_size(entry.at))
+        place = self._scaled(counted, ONE if entry.factor is None else entry.factor)
+        self._inside(entry.base, place, str(entry))
+        return place
 
     def _operands(self, operands: Iterable[Operand]) -> None:
         for operand in operands:
@@ -174,10 +256,14 @@ class _Scope:
         index = access.index
         if len(extents) != len(index.factors):
             raise OutOfBounds(f"{len(extents)} extents for the axes of {access.base} + {index}")
+        self._terms(index)
+        self._inside(access.base, self._of(index, extents), str(Row(access, len(extents), ())))
+
+    def _terms(self, index: Index) -> None:
+        """The numbers that an index reads."""
         for term, _ in index.runtime:
             if isinstance(term, Start):
                 self._scalar(term.scalar)
-        self._inside(access.base, self._of(index, extents), str(Row(access, len(extents), ())))
 
     def _of(self, index: Index, extents: Sequence[Size]) -> Range:
         """The elements that an index counts, over all extents."""
@@ -200,10 +286,13 @@ class _Scope:
             return Range(range_.high * by, range_.low * by)
         raise OutOfBounds(f"a step of {by}, which has no known sign")
 
-    def _inside(self, base: str, found: Range, text: str) -> None:
-        array = self.arrays.get(base)
-        if array is None:
+    def _array(self, base: str, text: str) -> Range:
+        if base not in self.arrays:
             raise OutOfBounds(f"{text}: no array {base} is known")
+        return self.arrays[base]
+
+    def _inside(self, base: str, found: Range, text: str) -> None:
+        array = self._array(base, text)
         for least, most in ((array.low, found.low), (found.high, array.high)):
             if not is_never_negative(most + least * Size(-1), self.symbols):
                 raise OutOfBounds(f"{text}: elements {found.low} to {found.high} of {array.low} to {array.high}")

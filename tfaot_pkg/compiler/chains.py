@@ -11,27 +11,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from tfaot_pkg.compiler.affine import Index, cpp
+from tfaot_pkg.compiler.affine import Index
 from tfaot_pkg.compiler.body import Inner, Lanes
-from tfaot_pkg.compiler.elements import Access, Element, Operand, Place, Store, depending_on, names_in
-from tfaot_pkg.compiler.expressions import LONG
-from tfaot_pkg.compiler.loops import (
-    Allocate,
-    Block,
-    Code,
-    Fact,
-    Function,
-    Instruction,
-    Keep,
-    Lambda,
-    Lines,
-    Loops,
-    Nest,
-    Node,
-    Written,
-    bases_of,
-    code_of,
+from tfaot_pkg.compiler.each import element
+from tfaot_pkg.compiler.elements import (
+    Access,
+    Element,
+    Operand,
+    Place,
+    Pointed,
+    Store,
+    Variable,
+    depending_on,
+    names_in,
 )
+from tfaot_pkg.compiler.expressions import LONG
+from tfaot_pkg.compiler.instructions import Declare, Instruction, StoreLanes, Written
+from tfaot_pkg.compiler.loops import Allocate, Block, Fact, Function, Keep, Lambda, Lines, Loops, Nest, Node
+from tfaot_pkg.compiler.pieces import Loaded, Piece, bases_of, code_of
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size
 from tfaot_pkg.compiler.rows import LONGEST
 
@@ -88,6 +85,14 @@ class Step:
         return self.alone.bases
 
     @property
+    def names(self) -> frozenset[str]:
+        return self.alone.names
+
+    @property
+    def written(self) -> frozenset[str]:
+        return self.alone.written
+
+    @property
     def reached(self) -> Sequence[tuple[Access, tuple[Size, ...]]]:
         return self.alone.reached
 
@@ -139,6 +144,14 @@ class SoftmaxOfRows:
     @property
     def bases(self) -> frozenset[str]:
         return self.source.bases | self.target.bases
+
+    @property
+    def names(self) -> frozenset[str]:
+        return self.source.names | self.target.names
+
+    @property
+    def written(self) -> frozenset[str]:
+        return frozenset([self.target.base])
 
     @property
     def reached(self) -> list[tuple[Access, tuple[Size, ...]]]:
@@ -268,12 +281,22 @@ class Chain:
     def read(self) -> frozenset[str]:
         """The arrays that it reads."""
         # Statements have numbers that are read from memory.
-        inside = (each.bases for step in self.steps for each in step.inner.statements)
-        return frozenset[str]().union(*inside, *(access.bases for _, access in self._read()))
+        return frozenset[str]().union(
+            *(each.bases for each in self.operands), *(access.bases for _, access in self._read())
+        )
+
+    @property
+    def names(self) -> frozenset[str]:
+        every = (*self.operands, *(access for access, _ in self.reached))
+        return frozenset[str]().union(*(each.names for each in every))
+
+    @property
+    def written(self) -> frozenset[str]:
+        return frozenset(step.target.base for step in self.steps) - self.dead
 
     @property
     def bases(self) -> frozenset[str]:
-        return self.read | ({step.target.base for step in self.steps} - self.dead)
+        return self.read | self.written
 
     @property
     def reached(self) -> list[tuple[Access, tuple[Size, ...]]]:
@@ -302,8 +325,8 @@ class Chain:
                 if step.target.base not in self.dead:
                     _address(lines, step.target, f"to_{number}", is_written=True)
             each = "eachTile" if first.size <= LONGEST else "eachLongTile"
-            head = Lambda((f"{each}<{first.size}>({cpp(first.rows)}, ",), "const auto tile", is_inlined=True)
-            with lines.block(head):
+            call, rows = f"{each}<{first.size}>(", (first.rows, Size(first.size))
+            with lines.block(Lambda((call, first.rows, ", "), "const auto tile", is_inlined=True, over=rows)):
                 for number, step in enumerate(self.steps):
                     self._lower_step(lines, number, step)
 
@@ -319,37 +342,39 @@ class Chain:
                 self._lower_made(lines, once[name], "numbers(", number, Element(name))
         self._lower_made(lines, f"made_{number}", step.call, number, step.value, once)
         if step.target.base not in self.dead:
-            lines.line(f"tile.store(to_{number}, made_{number});")
+            to, made = Place(f"to_{number}"), Variable(f"made_{number}")
+            steps = (*step.target.index.factors, ZERO)[:2]  # a number for each row, or its elements
+            lines.put(StoreLanes(to=to, value=(made,), steps=steps, by="tile", contiguous=True))
 
     def _lower_made(
         self, lines: Lines, made: str, call: str, number: int, value: Operand,
         known: Mapping[str, str] = MappingProxyType({}),
     ) -> None:  # fmt: skip
         """What a step computes for `value`, as `made`; the numbers `known` are computed already."""
-        step, needed, codes = self.steps[number], names_in([value]), list[Code]()
+        step, needed, computed = self.steps[number], names_in([value]), list[Declare]()
         for each in reversed(step.inner.statements):
             if each.name in needed and each.name in known:
-                codes.insert(0, Code(f"const auto {each.name} = at.load({known[each.name]});"))
+                computed.insert(0, element(each.name, "at.load(", Variable(known[each.name]), ")"))
             elif each.name in needed:
-                codes.insert(0, step.inner.code(each))
+                computed.insert(0, step.inner.declared(each))
                 needed |= each.reads
-        read = {access.element: access for access in step.inner.accesses}
-        with lines.block(Lambda((f"const auto {made} = tile.{call}",))):
+        read, of_numbers = {access.element: access for access in step.inner.accesses}, call == "numbers("
+        over = (step.rows,) if of_numbers else (step.rows, Size(self.steps[0].size))
+        with lines.block(Lambda((Variable("tile"), f".{call}"), over=over, name=made)):
             for name in (name for name in read if name in needed):
-                loaded = self._loaded(number, read[name], of_numbers=call == "numbers(")
-                lines.line(f"const auto {name} = {loaded};")
-            for code in codes:
-                lines.line(code)
-            lines.line("return ", code_of(value), ";")
+                lines.put(element(name, *self._loaded(number, read[name], of_numbers=of_numbers)))
+            for instruction in computed:
+                lines.put(instruction)
+            lines.give(code_of(value))
 
-    def _loaded(self, number: int, access: Access, *, of_numbers: bool) -> str:
+    def _loaded(self, number: int, access: Access, *, of_numbers: bool) -> tuple[Piece, ...]:
         made, name = _maker_of(access, self.steps), f"{access.variable}_{number}"
         if made is not None:
-            return f"made_{made}" if of_numbers else f"at.load(made_{made})"
+            own = Variable(f"made_{made}")
+            return (own,) if of_numbers else ("at.load(", own, ")")
         if set(access.index.factors) == {ZERO}:
-            return f"filled(*{name})"
-        row, *column = access.index.factors
-        return f"at.load({name})" if of_numbers else f"at.load({name}, Apart<{cpp(row)}, {cpp(column[0])}>{{}})"
+            return ("filled(", Pointed(name), ")")
+        return (Loaded(Place(name), access.index.factors[:1] if of_numbers else access.index.factors),)
 
 
 def _address(lines: Lines, access: Access, variable: str, *, is_written: bool) -> None:

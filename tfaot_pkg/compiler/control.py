@@ -200,7 +200,7 @@ def _next(emitter: Emitter, body: Region, states: Sequence[State]) -> None:
         if state.buffers:
             emitter.swap(state.name, f"{state.name}_next")
         else:
-            emitter.assign(state.name, f"{state.name}_next")
+            emitter.assign(state.name, Variable(f"{state.name}_next"))
 
 
 def element_of(emitter: Emitter, operation: Operation) -> str:

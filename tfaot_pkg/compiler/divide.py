@@ -11,7 +11,8 @@ from tfaot_pkg.compiler.chains import SoftmaxOfRows, Step
 from tfaot_pkg.compiler.each import EachLoop
 from tfaot_pkg.compiler.elements import Access, Counted, Operand, Place
 from tfaot_pkg.compiler.expressions import LONG
-from tfaot_pkg.compiler.loops import Block, For, Function, Lines, Loops, Nest, Node, Sharing, Written
+from tfaot_pkg.compiler.instructions import Written
+from tfaot_pkg.compiler.loops import Block, For, Function, Lines, Loops, Nest, Node, Sharing
 from tfaot_pkg.compiler.polynomials import is_never_negative
 from tfaot_pkg.compiler.program import ONE, Size, Symbol
 from tfaot_pkg.compiler.reduction_loops import Reduction
@@ -35,6 +36,14 @@ class InParts:
     @property
     def bases(self) -> frozenset[str]:
         return self.loops.bases
+
+    @property
+    def names(self) -> frozenset[str]:
+        return self.loops.names
+
+    @property
+    def written(self) -> frozenset[str]:
+        return self.loops.written
 
     @property
     def reached(self) -> Sequence[tuple[Access, tuple[Size, ...]]]:
@@ -65,6 +74,14 @@ class _SoftmaxByRows:
     @property
     def bases(self) -> frozenset[str]:
         return self.softmax.bases
+
+    @property
+    def names(self) -> frozenset[str]:
+        return self.softmax.names
+
+    @property
+    def written(self) -> frozenset[str]:
+        return self.softmax.written
 
     @property
     def reached(self) -> Sequence[tuple[Access, tuple[Size, ...]]]:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from tfaot_pkg.compiler.affine import address_terms, cpp
 from tfaot_pkg.compiler.body import Elements, Inner, Lanes
-from tfaot_pkg.compiler.elements import Counted, Statement, Store, invariant
-from tfaot_pkg.compiler.loops import Code, Lambda, Lines
+from tfaot_pkg.compiler.elements import Counted, Place, Pointed, Statement, Store, invariant
+from tfaot_pkg.compiler.instructions import Declare, StoreLanes
+from tfaot_pkg.compiler.loops import Lambda, Lines
+from tfaot_pkg.compiler.pieces import Code, Loaded, Piece, code_of
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
 
 _LONGEST_VECTOR, _SHORTEST_HALF = 16, 4
@@ -29,12 +31,12 @@ class EachLoop(Elements):
                 lines.address(access, is_written=False)
             for store in self.stores:
                 lines.address(store.access, is_written=True)
-            codes = inside(lines, inner, len(inner.extents))
+            computed = inside(lines, inner, len(inner.extents))
             with lines.block(head_of(inner.extents, inner)):
-                for code in codes:
-                    lines.line(code)
+                for each in computed:
+                    lines.put(each)
                 for store in self.stores:
-                    lines.line(stored(store))
+                    lines.put(stored(store))
 
 
 def head_of(extents: Sequence[Size], inner: Inner) -> Lambda:
@@ -43,10 +45,14 @@ def head_of(extents: Sequence[Size], inner: Inner) -> Lambda:
     if inner.by_words and inner.overlaps:
         function = "eachWhole"
     size = extents[-1] if extents else ONE
-    call = f"{with_multiple(function, size) if function == 'each' else function}({cpp(size)}, "
     if function == "each" and size.is_constant:
-        call = f"eachOf<{size.constant}>("
-    return Lambda((call,))
+        return Lambda((f"eachOf<{size.constant}>(",), over=(size,))
+    return each_lane(with_multiple(function, size) if function == "each" else function, size)
+
+
+def each_lane(function: str, size: Size, parameters: str = "[[maybe_unused]] auto at") -> Lambda:
+    """The head of a loop by lanes over `size` elements."""
+    return Lambda((f"{function}(", size, ", "), parameters, over=(size,))
 
 
 def with_multiple(function: str, size: Size) -> str:
@@ -55,13 +61,18 @@ def with_multiple(function: str, size: Size) -> str:
     return f"{function}<{multiple}>" if multiple >= _SHORTEST_HALF else function
 
 
-def inside(lines: Lines, inner: Inner, rank: int) -> list[Code]:
-    """The statements of the inner loop. Those that are equal in all its iterations are written before it, here."""
-    codes = [*_loads(lines, inner), *counts(inner.counted, rank)]
+def inside(lines: Lines, inner: Inner, rank: int) -> list[Declare]:
+    """What the inner loop reads and computes. What is equal in all its iterations is written before it, here."""
+    computed = [*_loads(lines, inner), *counts(inner.counted, rank)]
     once = once_in(inner)
     for statement in once:
-        lines.line(inner.code(statement, "filled" if inner.by_words else ""))
-    return [*codes, *(inner.code(each) for each in inner.statements if each not in once)]
+        lines.put(inner.declared(statement, "filled" if inner.by_words else ""))
+    return [*computed, *(inner.declared(each) for each in inner.statements if each not in once)]
+
+
+def element(name: str, *value: Piece) -> Declare:
+    """What a loop reads or counts."""
+    return Declare(name=name, kind="const auto", value=value)
 
 
 def once_in(inner: Inner) -> list[Statement]:
@@ -72,32 +83,30 @@ def once_in(inner: Inner) -> list[Statement]:
     return invariant(inner.statements, {*changing, *(each.name for each in inner.counted)})
 
 
-def _loads(lines: Lines, inner: Inner) -> Iterator[Code]:
+def _loads(lines: Lines, inner: Inner) -> Iterator[Declare]:
     for access in inner.accesses:
         last = access.index.factors[-1] if access.index.factors else ZERO
-        name = access.element
+        first = Pointed(access.variable)
         if last == ZERO and inner.is_typed:
-            yield Code(f"const auto {name} = at.fill(*{access.variable});")
+            yield element(access.element, "at.fill(", first, ")")
         # The same in each iteration of the inner loop: read once, before it.
         elif last == ZERO:
-            value = f"filled(*{access.variable})" if inner.by_words else f"*{access.variable}"
-            lines.declare(name, value)
+            lines.put(element(access.element, *(("filled(", first, ")") if inner.by_words else (first,))))
         else:
-            stride = "" if last == ONE else f", {cpp(last)}"
-            yield Code(f"const auto {name} = at.load({access.variable}{stride});")
+            yield element(access.element, Loaded(Place(access.variable), (last,)))
 
 
-def counts(counted: Sequence[Counted], rank: int) -> Iterator[Code]:
+def counts(counted: Sequence[Counted], rank: int) -> Iterator[Declare]:
     for each in counted:
         name, index = each.name, each.index
         start = " + ".join(address_terms(index, rank - 1)) or "0"
         step = cpp(index.factors[-1]) if index.factors else "0"
         first, rest = (f"static_cast<std::int32_t>({number})" for number in (start, step))
-        yield Code(f"const auto {name} = at.count({first}, {rest});", others=index.bases)
+        yield element(name, Code(f"at.count({first}, {rest})", indices=(index,)))
 
 
-def stored(store: Store) -> Code:
+def stored(store: Store) -> StoreLanes:
     access = store.access
     last = access.index.factors[-1] if access.index.factors else ONE
-    stride = "" if last in (ONE, ZERO) else f", {cpp(last)}"
-    return Code(f"at.store({access.variable}, {store.result.text()}{stride});", (store.result,))
+    steps = (ONE if last == ZERO else last,)
+    return StoreLanes(to=Place(access.variable), value=(code_of(store.result),), steps=steps)

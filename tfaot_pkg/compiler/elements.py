@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tfaot_pkg.compiler.affine import Counter, Index, cpp
+from tfaot_pkg.compiler.affine import Counter, Index, counted, cpp
 from tfaot_pkg.compiler.expressions import VECTOR_TYPES, c_type, expression, number_text
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size
 
@@ -25,6 +25,11 @@ class Variable:
         """The arrays that a number is read from."""
         return frozenset()
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The variables that it needs, addresses of arrays among them."""
+        return frozenset([self.name])
+
     def __str__(self) -> str:
         return self.name
 
@@ -39,8 +44,32 @@ class Number:
     def bases(self) -> frozenset[str]:
         return frozenset()
 
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset()
+
     def __str__(self) -> str:
         return number_text(self.constant)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """An index that counters make: `offset` and steps."""
+
+    offset: Size
+    steps: tuple[tuple[Counter, Size], ...]
+
+    @property
+    def bases(self) -> frozenset[str]:
+        return frozenset()
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(counter.name for counter, _ in self.steps)
+
+    def __str__(self) -> str:
+        terms = ["0", *([] if self.offset == ZERO else [cpp(self.offset)])]
+        return " + ".join([*terms, *(f"{counter} * {cpp(stride)}" for counter, stride in self.steps)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +88,12 @@ class Place:
     def bases(self) -> frozenset[str]:
         return frozenset([self.base])
 
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset([self.base, *(name for name, _ in self.steps)])
+
     def __str__(self) -> str:
-        terms = [name if stride == ONE else f"{name} * {cpp(stride)}" for name, stride in self.steps]
+        terms = [name if stride == ONE else counted(name, stride) for name, stride in self.steps]
         return " + ".join([self.base, *terms])
 
 
@@ -73,6 +106,10 @@ class Pointed:
     @property
     def bases(self) -> frozenset[str]:
         return frozenset([self.base])
+
+    @property
+    def names(self) -> frozenset[str]:
+        return self.bases
 
     def __str__(self) -> str:
         return f"*{self.base}"
@@ -87,6 +124,10 @@ class Stored:
     @property
     def bases(self) -> frozenset[str]:
         return self.place.bases
+
+    @property
+    def names(self) -> frozenset[str]:
+        return self.place.names
 
     def __str__(self) -> str:
         return f"*({self.place})"
@@ -106,12 +147,13 @@ class Component:
         return frozenset([self.base])
 
     @property
-    def text_of_place(self) -> str:
-        terms = [self.base, *([] if self.offset == ZERO else [cpp(self.offset)])]
-        return " + ".join([*terms, *(f"{counter} * {cpp(stride)}" for counter, stride in self.steps)])
+    def names(self) -> frozenset[str]:
+        return frozenset([self.base, *(counter.name for counter, _ in self.steps)])
 
     def __str__(self) -> str:
-        return f"({self.text_of_place})[{cpp(self.at)}]"
+        terms = [self.base, *([] if self.offset == ZERO else [cpp(self.offset)])]
+        place = " + ".join([*terms, *(f"{counter} * {cpp(stride)}" for counter, stride in self.steps)])
+        return f"({place})[{cpp(self.at)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +168,16 @@ class Computed:
     def bases(self) -> frozenset[str]:
         return frozenset[str]().union(*(each.bases for each in self.operands))
 
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset[str]().union(*(each.names for each in self.operands))
+
     def __str__(self) -> str:
         text = expression(self.operation, [*map(str, self.operands)], self.sources, by_vectors=False)
         return f"static_cast<{c_type(self.operation.shape)}>({text})"
 
 
-Scalar = Variable | Number | Pointed | Stored | Component | Computed
+Scalar = Variable | Number | Position | Pointed | Stored | Component | Computed
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +198,10 @@ class Start:
     @property
     def bases(self) -> frozenset[str]:
         return self.scalar.bases
+
+    @property
+    def names(self) -> frozenset[str]:
+        return self.scalar.names
 
     def __str__(self) -> str:
         if self.is_within:
@@ -174,6 +224,10 @@ class Element:
     def bases(self) -> frozenset[str]:
         return frozenset()
 
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset([self.name])
+
     def text(self, fill: str = "at.fill") -> str:
         return self.name
 
@@ -187,6 +241,10 @@ class Filled:
     @property
     def bases(self) -> frozenset[str]:
         return self.scalar.bases
+
+    @property
+    def names(self) -> frozenset[str]:
+        return self.scalar.names
 
     def text(self, fill: str = "at.fill") -> str:
         """The C++, by the function `fill`."""
@@ -258,6 +316,10 @@ class Access:
     def bases(self) -> frozenset[str]:
         """The arrays that it needs: its own, and those of its index."""
         return self.index.bases | {self.base}
+
+    @property
+    def names(self) -> frozenset[str]:
+        return self.index.names | {self.base}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ layers and reductions are in scratch memory of known size. All addresses are lin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tfaot_pkg.compiler import (
     batched,
@@ -45,7 +45,7 @@ from tfaot_pkg.compiler.program import (
     only,
 )
 from tfaot_pkg.compiler.steps import with_comments, with_steps
-from tfaot_pkg.compiler.towers import side_by_side
+from tfaot_pkg.compiler.towers import with_towers
 from tfaot_pkg.compiler.vectorize import vectorized
 from tfaot_pkg.compiler.weights import Constants
 from tfaot_pkg.compiler.work import work_of_loops
@@ -188,10 +188,8 @@ def _function(
     function = _loops(emitter, LOOP_PASSES)
     if are_in_parts(function):
         emitter.member_scratch = emitter.member_scratch or 0
-    nodes = side_by_side(
-        lowered(function.nodes), function.sharing.aliases, [each.name for each in function.buffers],
-        _large_loops(program, emitter.divided_from),
-    )  # fmt: skip
+    nodes = lowered(with_towers(function, _large_loops(program, emitter.divided_from)))
+    check_bounds(replace(function, nodes=nodes))
     if any(isinstance(node, Block) and node.is_at_once for node in nodes):
         emitter.member_scratch = emitter.member_scratch or 0
     memory = Memory(

@@ -25,7 +25,8 @@ from tfaot_pkg.compiler.elements import (
     Variable,
 )
 from tfaot_pkg.compiler.expressions import C_TYPES, ELEMENTWISE, MOVED_TYPES, MOVING, literal
-from tfaot_pkg.compiler.loops import Allocate, Buffer, Function, Lines, Row, Sharing, View
+from tfaot_pkg.compiler.loops import Allocate, Buffer, Function, Lines, Sharing, View
+from tfaot_pkg.compiler.pieces import Row
 from tfaot_pkg.compiler.program import (
     NO_ATTRIBUTES,
     ONE,
@@ -185,7 +186,7 @@ class Emitter(Lines):
     def _name_scalar(self, operation: Operation) -> None:
         """A variable for each scalar: nested expressions would grow exponentially if they are used several times."""
         number, name = self.scalar(operation.id), f"s{next(self.new)}"
-        self.line(f"[[maybe_unused]] const auto {name} = ", number, ";")
+        self.declare(name, number, may_be_unused=True)
         self.scalars[operation.id] = Variable(name)
 
     def want(self, value: int, place: str) -> None:
@@ -259,7 +260,7 @@ class Emitter(Lines):
         if str(row) == access.base:
             return access.base
         name = f"w{next(self.new)}"
-        self.line(f"const {C_TYPES[access.dtype]}* const {name} = ", row, ";")
+        self.declare(name, row, kind=f"const {C_TYPES[access.dtype]}* const")
         self.add(View(name, access.index.factors, body.extents))
         self.aliases[name] = self.aliases.get(access.base, (access.base,))
         return name

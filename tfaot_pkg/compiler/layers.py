@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfaot_pkg.compiler import bfloat16
-from tfaot_pkg.compiler.affine import as_size, cpp, plain
+from tfaot_pkg.compiler.affine import as_size, plain
 from tfaot_pkg.compiler.attributes import (
     Along,
     Conv2d,
@@ -29,15 +29,16 @@ from tfaot_pkg.compiler.attributes import (
     Trees,
 )
 from tfaot_pkg.compiler.chains import softmax_of_rows
-from tfaot_pkg.compiler.elements import Place
+from tfaot_pkg.compiler.elements import Place, Variable
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
 from tfaot_pkg.compiler.forests import pack
 from tfaot_pkg.compiler.image_windows import FEW_FILTERS, MOST_TAPS
-from tfaot_pkg.compiler.loops import Argument, Piece, Struct, Written
+from tfaot_pkg.compiler.instructions import Argument, Struct, Written
+from tfaot_pkg.compiler.pieces import Piece
 from tfaot_pkg.compiler.program import BATCH, ONE, ROWS, Extent, Operation, Shape, Size
 from tfaot_pkg.compiler.rows import are_short
-from tfaot_pkg.compiler.sharing import by_team, is_divided
+from tfaot_pkg.compiler.sharing import TEAM, by_team, is_divided
 from tfaot_pkg.compiler.sparse_layers import lists_of, sparse_dense
 
 # kRowsAtATime and kFloats of tfaot_kernels/scratch.h. A static_assert in generated code compares the results of both.
@@ -187,7 +188,7 @@ def bfloat16_conv2d(emitter: Emitter, operation: Operation) -> str:
         operation.shape.sizes[0],
         bfloat16.block_of_window([*known.values()]),
     )
-    emitter.line(f"static_assert(blockOfBfloat16({text}) == {block});")
+    emitter.remark(f"static_assert(blockOfBfloat16({text}) == {block});")
     needed = -(-_band(known) // (2 * PANEL)) * PANEL + _bfloat16_rows(inputs_of(emitter, operation))
     return _bfloat16(emitter, operation, "bfloat16Conv2d", text, batch, needed, check, block)
 
@@ -221,15 +222,15 @@ def _bfloat16(
     emitter.uses_tiles = True
     inputs, source = inputs_of(emitter, operation), emitter.stored(operation.operands[0])
     weights = literal(emitter.known[operation.operands[1]]).reshape(inputs, -1)
-    packed_at = emitter.constants.address(bfloat16.packed(weights, block))
+    packed = emitter.constants.place(bfloat16.packed(weights, block))
     outputs = weights.shape[1]
     bias = _bias(emitter, operation, outputs)
     target, work = emitter.target(operation), emitter.buffer("u32", Size(needed))
     emitter.touch(source)
     # Computed here and in C++, so that code with too little memory does not compile.
-    emitter.line(f"static_assert({check} <= {needed});")
+    emitter.remark(f"static_assert({check} <= {needed});")
     activation = f"Activation::{Layer.of(operation).activation}"
-    product = Struct((f"{inputs}, {outputs}, {packed_at}", bias, activation))
+    product = Struct((Size(inputs), Size(outputs), packed, bias, activation))
     layer = Struct((window, product)) if window else product
     read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
     written, room = Place(target, elements=operation.shape.elements), Place(work, elements=Size(needed))
@@ -248,11 +249,11 @@ def _is_in_tree(inputs: int, outputs: int) -> bool:
 def _dense(emitter: Emitter, operation: Operation, source: str, weights: NDArray[np.float32]) -> str:
     inputs, outputs = weights.shape
     in_tree = _is_in_tree(inputs, outputs)
-    weights_at = emitter.constants.address(np.ascontiguousarray(weights.T) if in_tree else packed_dense(weights))
+    packed = emitter.constants.place(np.ascontiguousarray(weights.T) if in_tree else packed_dense(weights))
     bias = _bias(emitter, operation, outputs)
     lists = None if in_tree else lists_of(emitter, operation, weights)
     if lists is not None:
-        return sparse_dense(emitter, operation, source, weights_at, bias, lists)
+        return sparse_dense(emitter, operation, source, packed, bias, lists)
     rows = Shape("f32", operation.shape.sizes[:-1]).elements
     target = emitter.target(operation)
     emitter.touch(source)
@@ -263,10 +264,10 @@ def _dense(emitter: Emitter, operation: Operation, source: str, weights: NDArray
     if in_registers:
         known.append(activation)
     read, written = Place(source, elements=rows * Size(inputs)), Place(target, elements=rows * Size(outputs))
-    arguments = (f"dispatch, {weights_at}", bias, activation, rows, read, Written(written))
+    arguments = ("dispatch", packed, bias, activation, rows, read, Written(written))
     called = f"{function}<{', '.join(known)}>"
     if not in_tree and not in_registers and is_divided(emitter, operation):
-        emitter.call(by_team(emitter, called, 0), "team", *arguments)
+        emitter.call(by_team(emitter, called, 0), TEAM, *arguments)
     else:
         emitter.call(called, *arguments)
     if in_tree:
@@ -351,7 +352,7 @@ def _convolution(
 ) -> str:
     """A call of `function`, with the window of the pooling after the convolution if there is one."""
     source, filters = emitter.stored(operation.operands[0]), literal(emitter.known[operation.operands[1]])
-    packed_at = emitter.constants.address(packed_conv2d(filters, groups=groups))
+    packed = emitter.constants.place(packed_conv2d(filters, groups=groups))
     bias = _bias(emitter, operation, filters.shape[3])
     target = emitter.target(operation)
     emitter.touch(source)
@@ -362,24 +363,23 @@ def _convolution(
     work = emitter.buffer("f32", Size(needed))
     with emitter.block():
         kind = "constexpr" if is_constant else "const"
-        emitter.line(f"{kind} Window window = {{{', '.join(cpp(as_size(number)) for number in window)}}};")
+        emitter.declare("window", *Struct(tuple(map(as_size, window))).pieces, kind=f"{kind} Window")
         if pool:
-            emitter.declare("pool", f"{{{', '.join(map(str, pool))}}}", kind="constexpr Window")
+            emitter.declare("pool", *Struct(tuple(map(Size, pool))).pieces, kind="constexpr Window")
         pooled = ", pool" if pool else ""
         activation = f"Activation::{Layer.of(operation).activation}"
-        layer = f"window, {filters.shape[3]}, {groups}"
         # Computed here and in C++, so that code with too little memory does not compile.
         if is_constant:
-            plain = f"{{{layer}, nullptr, nullptr, Activation::none}}"
-            emitter.line(f"static_assert({function}Scratch({plain}{pooled}) <= {needed});")
+            plain = f"{{window, {filters.shape[3]}, {groups}, nullptr, nullptr, Activation::none}}"
+            emitter.remark(f"static_assert({function}Scratch({plain}{pooled}) <= {needed});")
         read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
         written, room = Place(target, elements=operation.shape.elements), Place(work, elements=Size(needed))
-        called = Struct((f"{layer}, {packed_at}", bias, activation))
+        called = Struct((Variable("window"), Size(filters.shape[3]), Size(groups), packed, bias, activation))
         rest = (operation.shape.sizes[0], read, Written(written), Written(room))
-        arguments: list[Argument] = ["dispatch", called, *(["pool"] if pool else []), *rest]
+        arguments: list[Argument] = ["dispatch", called, *([Variable("pool")] if pool else []), *rest]
         # A transposed convolution with few filters is too small to be divided.
         if function != "transposedConv2d" and is_divided(emitter, operation):
-            emitter.call(by_team(emitter, function, needed), "team", *arguments)
+            emitter.call(by_team(emitter, function, needed), TEAM, *arguments)
         else:
             emitter.call(function, *arguments)
     if not is_constant and function != "transposedConv2d":
@@ -429,10 +429,9 @@ def max_pool(emitter: Emitter, operation: Operation) -> str:
     inside = not given["pad_left"] and reach(given, "width", given["out_width"]) <= given["in_width"]
     if inside and operation.shape.dtype == "f32" and are_short(Size(step), Size(given["channels"])):
         function = f"maxPoolOfFew<{given['channels']}, {step}>"
-    text = ", ".join(map(str, window))
     read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
     written = Place(target, elements=operation.shape.elements)
-    emitter.call(function, Struct((text,)), operation.shape.sizes[0], read, Written(written))
+    emitter.call(function, Struct(tuple(map(Size, window))), operation.shape.sizes[0], read, Written(written))
     emitter.touch(target)
     return target
 
@@ -481,7 +480,7 @@ def trees(emitter: Emitter, operation: Operation) -> str:
     packed = pack(forest)
     source, target = emitter.stored(operation.operands[0]), emitter.target(operation)
     keys = emitter.buffer("s8", Size(_WIDEST * max(1, packed.columns)))
-    at = {name: emitter.constants.address(values) for name, values in packed.arrays.items()}
+    at = {name: emitter.constants.place(values) for name, values in packed.arrays.items()}
     number, total = emitter.known[operation.operands[0]].shape.dtype, operation.shape.dtype
     sizes = [forest.features, forest.outputs, forest.values.shape[1], len(forest.roots), packed.scales, packed.derived]
     shared = ("scale", "boundaries", "sets", "change", "tables", "target", "values", "base")
@@ -489,19 +488,26 @@ def trees(emitter: Emitter, operation: Operation) -> str:
         emitter.touch(pointer)
     with emitter.block():
         types = f"{C_TYPES[number]}, {C_TYPES[total]}"
-        emitter.line(
-            f"const Forest<{types}> forest = {{{', '.join(map(str, (*sizes, *(at[each] for each in shared))))}}};"
-        )
+        whole = Struct((*map(Size, sizes), *(at[each] for each in shared)))
+        emitter.declare("forest", *whole.pieces, kind=f"const Forest<{types}>")
         if packed.complete:
             column = "std::uint16_t" if packed.wide else "std::uint8_t"
-            emitter.line(f"const CompleteTrees<{packed.complete}, {column}> trees = {{{at['nodes']}}};")
+            emitter.declare("trees", "{", at["nodes"], "}", kind=f"const CompleteTrees<{packed.complete}, {column}>")
         else:
-            own = ", ".join(at[each] for each in ("branches", "sides", "first", "leaf_of", "depths"))
-            emitter.line(f"const AnyTrees<{'true' if packed.small else 'false'}> trees = {{{own}}};")
+            own = Struct(tuple(at[each] for each in ("branches", "sides", "first", "leaf_of", "depths")))
+            emitter.declare("trees", *own.pieces, kind=f"const AnyTrees<{'true' if packed.small else 'false'}>")
         read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
         written = Place(target, elements=operation.shape.elements)
         room = Place(keys, elements=emitter.buffers[keys].elements)
-        emitter.call("sumTrees", "forest, trees", operation.shape.sizes[0], read, Written(written), Written(room))
+        emitter.call(
+            "sumTrees",
+            Variable("forest"),
+            Variable("trees"),
+            operation.shape.sizes[0],
+            read,
+            Written(written),
+            Written(room),
+        )
     for pointer in (source, target, keys):
         emitter.touch(pointer)
     return target

@@ -2,7 +2,7 @@
 
 The body of a function is a list of nodes: lines of typed pieces, blocks with a head, loops over elements, and the
 memory that they need. Passes fuse loops (chains.py), drop what nothing reads, find lifetimes (memory.py), and prove
-that no access leaves its array (bounds.py); a walk prints C++ at the end (`lowered`, `lines_of`).
+that no access leaves its array (bounds.py); a walk prints C++ at the end (`lowered`, `text_lines`).
 """
 
 from __future__ import annotations
@@ -12,222 +12,23 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
-from tfaot_pkg.compiler.affine import address_terms, cpp
-from tfaot_pkg.compiler.elements import Access, Operand, Place, Scalar
+from tfaot_pkg.compiler.elements import Access, Operand, Pointed, Stored, Variable
 from tfaot_pkg.compiler.expressions import C_TYPES
+from tfaot_pkg.compiler.instructions import (
+    Argument,
+    Assign,
+    Call,
+    Declare,
+    Form,
+    Instruction,
+    Leave,
+    Remark,
+    Return,
+    StoreElement,
+    Swap,
+)
+from tfaot_pkg.compiler.pieces import Entry, Piece, Row, text_of
 from tfaot_pkg.compiler.program import ONE, Operation, Size, Symbol
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """C++ of an expression of `operands`, and of what is read from the arrays `others`."""
-
-    text: str
-    operands: tuple[Operand, ...] = ()
-    others: frozenset[str] = frozenset()
-
-    @property
-    def bases(self) -> frozenset[str]:
-        return self.others.union(*(each.bases for each in self.operands))
-
-    def __str__(self) -> str:
-        return self.text
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The address of an access, whose first `axes` axes have counters i0, i1 ...; `extents` are those of all axes."""
-
-    access: Access
-    axes: int
-    extents: tuple[Size, ...]
-
-    @property
-    def bases(self) -> frozenset[str]:
-        return self.access.bases
-
-    def __str__(self) -> str:
-        return " + ".join([self.access.base, *address_terms(self.access.index, self.axes)])
-
-
-def code_of(operand: Operand) -> Code:
-    return Code(operand.text(), (operand,))
-
-
-Piece = str | Code | Place | Row | Scalar
-
-
-def bases_of(pieces: Iterable[Piece]) -> frozenset[str]:
-    return frozenset[str]().union(*(each.bases for each in pieces if not isinstance(each, str)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """A line of C++; `maker` is the operation that it belongs to."""
-
-    pieces: tuple[Piece, ...]
-    maker: Operation | None = None
-
-    @property
-    def bases(self) -> frozenset[str]:
-        return bases_of(self.pieces)
-
-    @property
-    def text(self) -> str:
-        return "".join(map(str, self.pieces))
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A place that a call writes."""
-
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class Struct:
-    """An argument of several members."""
-
-    members: tuple[Argument, ...]
-
-
-Argument = Piece | Size | Written | Struct
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """A call of a function of the kernel library, of XLA's code or of the author's.
-
-    It reads all places among its arguments, except those that are `Written`.
-    """
-
-    function: str
-    arguments: tuple[Argument, ...]
-    maker: Operation | None = None
-
-    @property
-    def reads(self) -> tuple[Place, ...]:
-        return tuple(each for each in _members(self.arguments) if isinstance(each, Place))
-
-    @property
-    def writes(self) -> tuple[Place, ...]:
-        return tuple(each.place for each in _members(self.arguments) if isinstance(each, Written))
-
-    @property
-    def pieces(self) -> tuple[Piece, ...]:
-        plain = (each.place if isinstance(each, Written) else each for each in _members(self.arguments))
-        return tuple(each for each in plain if not isinstance(each, Size))
-
-    @property
-    def bases(self) -> frozenset[str]:
-        return bases_of(self.pieces)
-
-    @property
-    def text(self) -> str:
-        return f"{self.function}({_listed(self.arguments)});"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Declare:
-    """A variable of the C++ type `kind`; without a `value`, each of the branches behind it assigns one."""
-
-    name: str
-    kind: str
-    value: tuple[Piece, ...]
-    may_be_unused: bool = False
-    maker: Operation | None = None
-
-    @property
-    def can_change(self) -> bool:
-        """Of an address, what follows the `*` counts: `const float*` may point elsewhere later."""
-        return "const" not in self.kind.rpartition("*")[2]
-
-    @property
-    def pieces(self) -> tuple[Piece, ...]:
-        unused, value = "[[maybe_unused]] " * self.may_be_unused, (" = ", *self.value) if self.value else ()
-        return (f"{unused}{self.kind} {self.name}", *value, ";")
-
-    @property
-    def bases(self) -> frozenset[str]:
-        return bases_of(self.value)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assign:
-    """A new value of a variable."""
-
-    name: str
-    value: tuple[Piece, ...]
-    maker: Operation | None = None
-
-    @property
-    def pieces(self) -> tuple[Piece, ...]:
-        return (f"{self.name} = ", *self.value, ";")
-
-    @property
-    def bases(self) -> frozenset[str]:
-        return bases_of(self.value)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Swap:
-    """Two variables exchange their values: the addresses of an array, and of the one that takes its place."""
-
-    one: str
-    other: str
-    maker: Operation | None = None
-
-    @property
-    def pieces(self) -> tuple[Piece, ...]:
-        return (f"std::swap({self.one}, {self.other});",)
-
-    @property
-    def bases(self) -> frozenset[str]:
-        return frozenset()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leave:
-    """If `test`, the end of the loop around it (`break`), or of this iteration (`continue`)."""
-
-    test: tuple[Piece, ...]
-    way: Literal["break", "continue"]
-    maker: Operation | None = None
-
-    @property
-    def pieces(self) -> tuple[Piece, ...]:
-        return ("if (", *self.test, f") {self.way};")
-
-    @property
-    def bases(self) -> frozenset[str]:
-        return bases_of(self.test)
-
-
-Instruction = Line | Call | Declare | Assign | Swap | Leave
-"""What is one line of C++."""
-
-
-def _members(arguments: Iterable[Argument]) -> Iterator[Piece | Size | Written]:
-    for each in arguments:
-        if isinstance(each, Struct):
-            yield from _members(each.members)
-        else:
-            yield each
-
-
-def _listed(arguments: Iterable[Argument]) -> str:
-    return ", ".join(map(_argument, arguments))
-
-
-def _argument(argument: Argument) -> str:
-    match argument:
-        case Struct(members=members):
-            return f"{{{_listed(members)}}}"
-        case Written(place=place):
-            return str(place)
-        case Size():
-            return cpp(argument)
-    return str(argument)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,10 +50,10 @@ class For:
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
-        name, size = self.counter, cpp(self.size)
+        name, size = self.counter, self.size
         if self.is_unused:  # not `<`: compilers warn about unsigned numbers compared with a literal 0
-            return (f"for ([[maybe_unused]] std::size_t {name} = 0; {name} != {size}; ++{name})",)
-        return (f"for (std::size_t {name} = 0; {name} < {size}; ++{name})",)
+            return (f"for ([[maybe_unused]] std::size_t {name} = 0; {name} != ", size, f"; ++{name})")
+        return (f"for (std::size_t {name} = 0; {name} < ", size, f"; ++{name})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +66,8 @@ class ForBlocks:
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
-        return (f"for (std::size_t {self.counter} = 0; {self.counter} < {self.end}; {self.counter} += {self.step})",)
+        start = f"for (std::size_t {self.counter} = 0; {self.counter} < "
+        return (start, Variable(self.end), f"; {self.counter} += {self.step})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,20 +117,33 @@ class Else:
 class Lambda:
     """A function of some `parameters`, which is the last argument of a `call` or a variable; `end` follows it.
 
-    One that `is_inlined` is so in any case, and one that `is_apart` never: its code exists once.
+    A loop of the kernel library calls it for lanes, its first parameter, whose elements are `over` one axis or two.
+    Others of its parameters are numbers from 0 to a size each (`counts`). It is the value of the variable `name`, or
+    what the call makes of it is. One that `is_inlined` is so in any case, and
+    one that `is_apart` never: its code exists once.
     """
 
-    call: tuple[Piece, ...]
+    call: tuple[Piece, ...] = ()
     parameters: str = "[[maybe_unused]] auto at"
     end: str = ");"
     is_inlined: bool = False
     is_apart: bool = False
+    over: tuple[Size, ...] = ()
+    counts: tuple[tuple[str, Size], ...] = ()
+    name: str = ""
+    kind: str = "const auto"
+
+    @property
+    def lanes(self) -> str:
+        """The name of its first parameter."""
+        return self.parameters.partition(",")[0].rpartition(" ")[2]
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
         inlined = " __attribute__((always_inline))" if self.is_inlined else ""
         apart = " __attribute__((noinline))" if self.is_apart else ""
-        return (*self.call, f"[&]({self.parameters}){inlined}{apart}")
+        named = (f"{self.kind} {self.name} = ",) if self.name else ()
+        return (*named, *self.call, f"[&]({self.parameters}){inlined}{apart}")
 
 
 Head = Scope | For | ForRange | ForBlocks | Forever | If | Else | Lambda
@@ -356,7 +171,7 @@ class Block:
 
     @property
     def first(self) -> str:
-        return "".join(map(str, (*self.head.pieces, " {"))).lstrip()
+        return text_of((*self.head.pieces, " {")).lstrip()
 
     @property
     def last(self) -> str:
@@ -412,6 +227,14 @@ class Loops(Protocol):
     @property
     def bases(self) -> frozenset[str]:
         """The arrays that it reads or writes."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The variables that it reads, addresses of arrays among them."""
+
+    @property
+    def written(self) -> frozenset[str]:
+        """The arrays that it writes."""
 
     @property
     def reached(self) -> Sequence[tuple[Access, tuple[Size, ...]]]:
@@ -510,14 +333,28 @@ class Lines:
     def add(self, node: Node) -> None:
         self._open[-1].append(node)
 
-    def line(self, *pieces: Piece) -> None:
-        self.add(Line(pieces=pieces, maker=self.maker))
+    def put(self, instruction: Instruction) -> None:
+        """Add an instruction, which belongs to the operation at hand."""
+        self.add(replace(instruction, maker=self.maker))
+
+    def remark(self, text: str) -> None:
+        self.add(Remark(remark=text, maker=self.maker))
+
+    def give(self, *value: Piece) -> None:
+        """As the value of the function around."""
+        self.add(Return(value=value, maker=self.maker))
+
+    def store(self, to: Pointed | Stored | Entry | Row, *value: Piece) -> None:
+        self.add(StoreElement(to=to, value=value, maker=self.maker))
 
     def call(self, function: str, *arguments: Argument) -> None:
         self.add(Call(function=function, arguments=arguments, maker=self.maker))
 
-    def declare(self, name: str, *value: Piece, kind: str = "const auto", may_be_unused: bool = False) -> None:
-        self.add(Declare(name=name, kind=kind, value=value, may_be_unused=may_be_unused, maker=self.maker))
+    def declare(
+        self, name: str, *value: Piece, kind: str = "const auto", may_be_unused: bool = False, form: Form = "value"
+    ) -> None:
+        made = Declare(name=name, kind=kind, value=value, may_be_unused=may_be_unused, form=form, maker=self.maker)
+        self.add(made)
 
     def assign(self, name: str, *value: Piece) -> None:
         self.add(Assign(name=name, value=value, maker=self.maker))
@@ -561,16 +398,16 @@ class Lines:
         for _, size in counters:
             count = count * size
         parameters = "const std::size_t first, const std::size_t last, [[maybe_unused]] unsigned char* const memory"
-        head = Lambda((f"byTeam(team, {cpp(count)}, ",), parameters, is_apart=True)
+        head = Lambda(("byTeam(", Variable("team"), ", ", count, ", "), parameters, is_apart=True)
         name = counters[0][0] if len(counters) == 1 else "turn"
         with self.block(head), self.block(ForRange(name)):
             for i, (counter, size) in enumerate(counters if len(counters) > 1 else ()):
                 inner = ONE
                 for _, each in counters[i + 1 :]:
                     inner = inner * each
-                value = name if inner == ONE else f"{name} / {cpp(inner)}"
-                value += f" % {cpp(size)}" if i else ""
-                self.declare(counter, value, kind="const std::size_t", may_be_unused=True)
+                value: list[Piece] = [Variable(name), *((" / ", inner) if inner != ONE else ())]
+                value += [" % ", size] if i else []
+                self.declare(counter, *value, kind="const std::size_t", may_be_unused=True)
             for counter, size in counters:
                 self.add(Within(counter, size))
             yield
@@ -604,26 +441,12 @@ def lowered(nodes: Iterable[Node]) -> tuple[Lowered, ...]:
     return tuple(found)
 
 
-def lines_side_by_side(nodes: Sequence[Lowered]) -> Block:
-    """A block whose turns are `nodes`; threads of a team compute them at the same time."""
-    lines = Lines()
-    maker = nodes[0].maker if isinstance(nodes[0], Block) else None
-    with lines.doing(maker), lines.in_parts([("tower", Size(len(nodes)))]):
-        for number, node in enumerate(nodes):
-            with lines.block(If((f"tower == {number}",))):
-                lines.add(node)
-    (block,) = (each for each in lines.nodes if isinstance(each, Block))
-    return replace(block, is_at_once=True)
-
-
 def text_lines(nodes: Iterable[Node], depth: int = 1) -> Iterator[str]:
     """The C++ of lowered nodes."""
     indented = "  " * depth
     for node in nodes:
-        if isinstance(node, Call):
+        if isinstance(node, Instruction):
             yield indented + node.text
-        elif isinstance(node, Instruction):
-            yield indented + "".join(map(str, node.pieces))
         elif isinstance(node, Block):
             yield indented + node.first
             yield from text_lines(node.nodes, depth + 1)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tfaot_pkg.compiler.loops import Allocate, Block, Buffer, Instruction, Keep, Node
+from tfaot_pkg.compiler.instructions import Instruction
+from tfaot_pkg.compiler.loops import Allocate, Block, Buffer, Keep, Node
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Symbol
 
 # A cache line, and a vector of AVX-512: loads of it cross no line.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from tfaot_pkg.compiler.affine import Counter, Index, as_size
 from tfaot_pkg.compiler.attributes import Dimensions, Gather, Pad, Sizes, Slices
 from tfaot_pkg.compiler.body import Body
-from tfaot_pkg.compiler.elements import Component, Scalar, Variable
+from tfaot_pkg.compiler.elements import Component, Position, Scalar, Variable
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.loops import For
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Shape, Size, Unsupported
@@ -55,7 +55,7 @@ def _write_slices(
     starts = []
     for axis in range(array.shape.rank):
         starts.append(next(emitter.fresh))
-        start: Scalar = Variable("0")
+        start: Scalar = Position(ZERO, ())
         dtype = "s32"
         if axis in attributes.indexed:
             start, dtype = components[attributes.indexed.index(axis)]
@@ -95,8 +95,7 @@ def _components(
     for part in parts:
         shape = emitter.known[part].shape
         if part in counted:
-            place = _component("0", counted[part], counters, ZERO).text_of_place
-            components.append((Variable(place), "u64"))
+            components.append((Position(counted[part].offset, _steps(counted[part], counters)), "u64"))
             continue
         index, count = Index(ZERO, shape.strides), shape.sizes[vector].constant if vector < shape.rank else 1
         for number in range(count):
@@ -115,8 +114,12 @@ def _counted(emitter: Emitter, part: int) -> Index | None:
 
 
 def _component(base: str, index: Index, counters: Mapping[int, Counter], at: Size) -> Component:
+    return Component(base, index.offset, _steps(index, counters), at)
+
+
+def _steps(index: Index, counters: Mapping[int, Counter]) -> tuple[tuple[Counter, Size], ...]:
     factors = ((counter, index.factors[axis]) for axis, counter in counters.items())
-    return Component(base, index.offset, tuple((counter, each) for counter, each in factors if each != ZERO), at)
+    return tuple((counter, each) for counter, each in factors if each != ZERO)
 
 
 def dynamic_update_slice(emitter: Emitter, operation: Operation) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from tfaot_pkg.compiler.affine import Index, cpp
+from tfaot_pkg.compiler.affine import Index
 from tfaot_pkg.compiler.attributes import Dimensions, Indexed, Scatter
 from tfaot_pkg.compiler.elements import Place, Pointed, Scalar, Stored, Variable
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES
 from tfaot_pkg.compiler.loops import For, Lambda, Let, View, Within
+from tfaot_pkg.compiler.pieces import Entry, Unsigned
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region, Size
 
 
@@ -62,7 +63,7 @@ def _sorted(emitter: Emitter, operation: Operation) -> list[str]:
     # HLO's comparator reads elements of all arrays, so none may move before the order is known.
     (axis,), shape = Dimensions.of(operation).dimensions, operation.shapes[0]
     sources, made = [emitter.stored(operand) for operand in operation.operands], targets(emitter, operation)
-    size, stride = shape.sizes[axis], cpp(shape.strides[axis])
+    size, stride = shape.sizes[axis], shape.strides[axis]
     rooms = [emitter.buffer("s32", size) for _ in range(2)]
     for pointer in (*sources, *rooms, *made):
         emitter.touch(pointer)
@@ -71,25 +72,28 @@ def _sorted(emitter: Emitter, operation: Operation) -> list[str]:
     with counting(emitter, [(f"o{other}", shape.sizes[other]) for other in others] or [("once", ONE)]):
         steps = [(f"o{other}", shape.strides[other]) for other in others]
         for number, (source, target) in enumerate(zip(sources, made, strict=True)):
-            from_, to = (address(each, *steps, elements=size, stride=shape.strides[axis]) for each in (source, target))
+            from_, to = (address(each, *steps, elements=size, stride=stride) for each in (source, target))
             emitter.declare(f"from{number}", from_, kind="const auto* const")
             emitter.declare(f"to{number}", to, kind="auto* const")
         one, other = (address(room, elements=size) for room in rooms)
-        head = (f"const auto* const order = stableOrder({cpp(size)}, ", one, ", ", other, ", ")
-        with emitter.block(Lambda(head, "std::int32_t left, std::int32_t right")):
+        head = ("stableOrder(", size, ", ", one, ", ", other, ", ")
+        counts = (("left", size), ("right", size))
+        with emitter.block(
+            Lambda(head, "std::int32_t left, std::int32_t right", counts=counts, name="order", kind="const auto* const")
+        ):
             arguments: list[Scalar] = []
             for number, each in enumerate(operation.shapes):
                 for side in ("left", "right"):
-                    element = f"from{number}[std::size_t({side}) * {stride}]"
-                    arguments.append(Variable(f"{side}{number}"))
-                    emitter.declare(
-                        str(arguments[-1]), element, kind=f"const {C_TYPES[each.dtype]}", may_be_unused=True
-                    )
+                    name, element = f"{side}{number}", Entry(f"from{number}", Unsigned(Variable(side), size), stride)
+                    arguments.append(Variable(name))
+                    emitter.declare(name, element, kind=f"const {C_TYPES[each.dtype]}", may_be_unused=True)
             (result,) = called(emitter, operation.regions[0], arguments)
-            emitter.line("return ", result, ";")
+            emitter.give(result)
+        emitter.add(View("order", (ONE,), (size,)))
         with counting(emitter, [("i", size)]):
             for number in range(len(made)):
-                emitter.line(f"to{number}[i * {stride}] = from{number}[std::size_t(order[i]) * {stride}];")
+                place = Unsigned(Entry("order", "i"), size)
+                emitter.store(Entry(f"to{number}", "i", stride), Entry(f"from{number}", place, stride))
     for pointer in (*sources, *rooms, *made):
         emitter.touch(pointer)
     return made
@@ -122,8 +126,11 @@ def _scattered(emitter: Emitter, operation: Operation) -> list[str]:
         _starts(emitter, operation, index, outer)
         for axis in attributes.indexed:
             width = updates[0].sizes[windows[axis]] if axis in windows else ONE
-            most = f"std::ptrdiff_t({cpp(shape.sizes[axis])}) - std::ptrdiff_t({cpp(width)})"
-            emitter.leave("continue", f"start{axis} < 0 || start{axis} > {most}")
+            start, most = (
+                Variable(f"start{axis}"),
+                ("std::ptrdiff_t(", shape.sizes[axis], ") - std::ptrdiff_t(", width, ")"),
+            )
+            emitter.leave("continue", start, " < 0 || ", start, " > ", *most)
             emitter.add(Within(f"start{axis}", shape.sizes[axis] + ONE + width * Size(-1)))
         with counting(emitter, [(f"u{axis}", updates[0].sizes[axis]) for axis in attributes.window]):
             places = _places(operation, windows)
@@ -139,7 +146,7 @@ def _scattered(emitter: Emitter, operation: Operation) -> list[str]:
             for number, (result, each) in enumerate(zip(results, operation.shapes, strict=True)):
                 emitter.declare(f"new{number}", result, kind=f"const {C_TYPES[each.dtype]}")
             for number in range(len(made)):
-                emitter.line(f"*to{number} = new{number};")
+                emitter.store(Pointed(f"to{number}"), Variable(f"new{number}"))
     for pointer in (index, *sources, *made):
         emitter.touch(pointer)
     return made
@@ -156,9 +163,9 @@ def _starts(emitter: Emitter, operation: Operation, index: str, outer: list[int]
     at = address(index, *steps, elements=count, stride=step)
     emitter.declare("index", at, kind=f"const {C_TYPES[indices.dtype]}* const", may_be_unused=True)
     for number, axis in enumerate(attributes.indexed):
-        emitter.declare(f"start{axis}", f"static_cast<std::ptrdiff_t>(index[{cpp(step * Size(number))}])")
+        emitter.declare(f"start{axis}", "static_cast<std::ptrdiff_t>(", Entry("index", step * Size(number)), ")")
     for axis, among in zip(attributes.operand_batch, attributes.index_batch, strict=True):
-        emitter.declare(f"start{axis}", f"static_cast<std::ptrdiff_t>({counters[among]})")
+        emitter.declare(f"start{axis}", "static_cast<std::ptrdiff_t>(", Variable(counters[among]), ")")
         emitter.add(Let(f"start{axis}", ((counters[among], ONE),)))
 
 

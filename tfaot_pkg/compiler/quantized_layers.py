@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tfaot_pkg.compiler.affine import as_size, cpp
+from tfaot_pkg.compiler.affine import as_size
 from tfaot_pkg.compiler.attributes import Quantized, QuantizedConv2d
 from tfaot_pkg.compiler.elements import Place
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import literal
+from tfaot_pkg.compiler.instructions import Struct, Written
 from tfaot_pkg.compiler.layers import PANEL, Numbers, has_one_pixel, inputs_of, named, reach, windows_of
-from tfaot_pkg.compiler.loops import Written
+from tfaot_pkg.compiler.pieces import text_of
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Operation, Shape, Size
 from tfaot_pkg.ground.arrays import Array
 
@@ -45,7 +46,7 @@ def packed_quantized(
 def quantized_dense(emitter: Emitter, operation: Operation) -> str:
     inputs, rows = inputs_of(emitter, operation), Shape("s32", operation.shape.sizes[:-1]).elements
     needed = _quantized_scratch(inputs)
-    emitter.line(f"static_assert(quantizedDenseScratch({inputs}) <= {needed});")
+    emitter.remark(f"static_assert(quantizedDenseScratch({inputs}) <= {needed});")
     return _quantized_call(emitter, operation, "quantizedDense", _quantized(emitter, operation), rows, needed)
 
 
@@ -59,12 +60,12 @@ def quantized_conv2d(emitter: Emitter, operation: Operation) -> str:
     filters = emitter.known[operation.operands[1]].shape
     if has_one_pixel(given.window, filters):
         return quantized_dense(emitter, operation)
-    window = ", ".join(cpp(as_size(number)) for number in given.window)
-    layer = f"{{{{{window}}}, {_quantized(emitter, operation)}, {given.padding % 256}}}"
+    window = Struct(tuple(map(as_size, given.window)))
+    layer = Struct((window, _quantized(emitter, operation), Size(given.padding % 256)))
     bands = [_band_of_bytes(named(each)) for each in windows_of(emitter, given.window)]
     needed = max(_quantized_scratch(inputs) + -(-inputs // 4), *(-(-each // 4) for each in bands))
     if all(isinstance(number, int) for number in given.window):
-        emitter.line(f"static_assert(quantizedConv2dScratch({{{window}}}, {inputs}) <= {needed});")
+        emitter.remark(f"static_assert(quantizedConv2dScratch({text_of(window.pieces)}, {inputs}) <= {needed});")
     return _quantized_call(emitter, operation, "quantizedConv2d", layer, operation.shape.sizes[0], needed)
 
 
@@ -78,7 +79,9 @@ def _band_of_bytes(conv: Numbers) -> int:
     return reach(conv, "height", min(fitting, conv["out_height"])) * size
 
 
-def _quantized_call(emitter: Emitter, operation: Operation, function: str, layer: str, batch: Size, needed: int) -> str:
+def _quantized_call(
+    emitter: Emitter, operation: Operation, function: str, layer: Struct, batch: Size, needed: int
+) -> str:
     """A call of `function`, with `needed` words of memory."""
     emitter.uses_tiles = True
     source = emitter.stored(operation.operands[0])
@@ -92,14 +95,15 @@ def _quantized_call(emitter: Emitter, operation: Operation, function: str, layer
     return target
 
 
-def _quantized(emitter: Emitter, operation: Operation) -> str:
+def _quantized(emitter: Emitter, operation: Operation) -> Struct:
     """A QuantizedDense (kernels.h)."""
     inputs = inputs_of(emitter, operation)
     given, kept = Quantized.of(operation), [literal(emitter.known[each]) for each in operation.operands[1:]]
     dtype = NUMPY_TYPES[emitter.known[operation.operands[0]].shape.dtype]
     weights, bias, *scales = kept
     arrays = packed_quantized(weights.reshape(inputs, -1), bias, scales[0] if scales else None, dtype)
-    addresses = [emitter.constants.address(each) for each in arrays] + ["nullptr"] * (not scales)
+    packed = (*map(emitter.constants.place, arrays), *(() if scales else ("nullptr",)))
     flip = 0x80 if dtype == np.int8 else 0
     outputs = operation.shape.sizes[-1].constant
-    return f"{{{inputs}, {outputs}, {', '.join(addresses)}, {given.zero}, {given.low}, {given.high}, {flip}}}"
+    numbers = (Size(int(each)) for each in (given.zero, given.low, given.high, flip))
+    return Struct((Size(inputs), Size(outputs), *packed, *numbers))

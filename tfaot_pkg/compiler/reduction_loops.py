@@ -7,10 +7,12 @@ from dataclasses import dataclass, fields, replace
 
 from tfaot_pkg.compiler.affine import Axes, Index, address_terms, cpp, cut, merged
 from tfaot_pkg.compiler.body import Inner, along, moved_access
-from tfaot_pkg.compiler.each import inside, stored, with_multiple
-from tfaot_pkg.compiler.elements import Access, Element, Operand, Store
+from tfaot_pkg.compiler.each import each_lane, element, inside, stored, with_multiple
+from tfaot_pkg.compiler.elements import Access, Element, Operand, Place, Store, Stored, Variable
 from tfaot_pkg.compiler.expressions import VECTOR_TYPES
-from tfaot_pkg.compiler.loops import Code, Lambda, Lines, Row, code_of
+from tfaot_pkg.compiler.instructions import Accumulate, Advance, ForAllLanes, StoreLanes
+from tfaot_pkg.compiler.loops import Lambda, Lines
+from tfaot_pkg.compiler.pieces import Code, Loaded, Piece, Row, Spread, Total, code_of
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
 from tfaot_pkg.compiler.rows import are_rows, first_row, loads
 
@@ -41,6 +43,14 @@ class Reduction:
     @property
     def bases(self) -> frozenset[str]:
         return self.inner.bases | self.target.bases | self.value.bases
+
+    @property
+    def names(self) -> frozenset[str]:
+        return self.inner.names | self.target.names | self.value.names
+
+    @property
+    def written(self) -> frozenset[str]:
+        return frozenset([self.target.base])
 
     @property
     def reached(self) -> list[tuple[Access, tuple[Size, ...]]]:
@@ -119,37 +129,45 @@ def _by_rows(lines: Lines, reduction: Reduction) -> None:
         with lines.counted(inner.extents, range(depth, rank - 1)):
             for access in inner.accesses:
                 lines.address(access, is_written=False)
-            codes = inside(lines, inner, rank)
+            computed = inside(lines, inner, rank)
             call, function = _reduced(reduction.combine, inner.extents[-1], is_wide=inner.is_wide)
-            with lines.block(Lambda((f"total = {function}{{}}(total, {call}",), end="));")):
-                for code in codes:
-                    lines.line(code)
-                lines.line("return ", code_of(reduction.value), ";")
-        truth = " != 0" if result.dtype == "pred" else ""
-        lines.line("*(", Row(result, depth, ()), f") = total{truth};")
+            total = Variable("total")
+            head = Lambda((total, f" = {function}{{}}(", total, ", ", *call), end="));", over=inner.extents[-1:])
+            with lines.block(head):
+                for each in computed:
+                    lines.put(each)
+                lines.give(code_of(reduction.value))
+        truth = (" != 0",) if result.dtype == "pred" else ()
+        lines.store(Row(result, depth, ()), Variable("total"), *truth)
 
 
 def _by_short_rows(lines: Lines, reduction: Reduction) -> None:
     inner, result = _merged(reduction)
     with lines.nest(inner.extents[:-1]):
         first_row(lines, result, is_written=True)
-        codes = loads(lines, inner)
-        size, rows = cpp(inner.extents[-1]), cpp(inner.extents[-2])
-        call = f"reduceRows<{reduction.combine}, {size}>({rows}, {reduction.start}, sums, "
-        with lines.block(Lambda((call,))):
-            for code in (*codes, *inner.codes()):
-                lines.line(code)
-            lines.line("return ", code_of(reduction.value), ";")
+        loaded, rows = loads(lines, inner), inner.extents[-2]
+        sums = Spread(result.variable, ((rows, ONE),))
+        call = (
+            f"reduceRows<{reduction.combine}, {cpp(inner.extents[-1])}>(",
+            rows,
+            f", {reduction.start}, ",
+            sums,
+            ", ",
+        )
+        with lines.block(Lambda(call, over=inner.extents[-2:])):
+            for each in (*loaded, *inner.computed()):
+                lines.put(each)
+            lines.give(code_of(reduction.value))
 
 
-def _reduced(combine: str, size: Size, *, is_wide: bool) -> tuple[str, str]:
+def _reduced(combine: str, size: Size, *, is_wide: bool) -> tuple[tuple[Piece, ...], str]:
     """The head of a call that reduces a row, up to the function of its elements, and its function of two values."""
     if not is_wide:
-        return f"reduced<{combine}>({cpp(size)}, ", combine
+        return (f"reduced<{combine}>(", size, ", "), combine
     function = f"OfWide<{combine}>"
     if size.is_constant and size.constant <= PARTIAL:
-        return f"reducedWideFew<{combine}, {size.constant}>(", function
-    return f"reducedWide<{combine}>({cpp(size)}, ", function
+        return (f"reducedWideFew<{combine}, {size.constant}>(",), function
+    return (f"reducedWide<{combine}>(", size, ", "), function
 
 
 def _are_short_rows(inner: Inner, result: Access) -> bool:
@@ -176,35 +194,35 @@ def _by_few(lines: Lines, reduction: Reduction) -> None:
     inner, outer, within, kept = reduction.inner, reduction.outer, reduction.within, reduction.kept
     depth = len(outer.extents)
 
-    def among_results(index: Index) -> tuple[Index, str]:
+    def among_results(index: Index) -> tuple[Index, Size]:
         """The index in the outer axes, and the step to the next element of a row."""
-        return outer.index(cut(index, 0, kept)), cpp(index.factors[kept + within.chosen[0]])
+        return outer.index(cut(index, 0, kept)), index.factors[kept + within.chosen[0]]
 
     results = replace(reduction.target, index=among_results(reduction.target.index)[0])
     with lines.nest(outer.extents):
         lines.address(results, is_written=True)
-        codes = []
+        found = []
         for access in inner.accesses:
             index, step = among_results(access.index)
             lines.address(replace(access, index=index), is_written=False)
-            place, last = f"{access.variable} + k * {step}", index.factors[-1]
-            stride = "" if last == ONE else f", {cpp(last)}"
-            read = f"filled(*({place}))" if last == ZERO else f"at.load({place}{stride})"
-            codes.append(Code(f"const auto {access.element} = {read};"))
+            place, last = Place(access.variable, (("k", step),)), index.factors[-1]
+            loaded: tuple[Piece, ...] = (Loaded(place, (last,)),)
+            found.append(element(access.element, *(("filled(", Stored(place), ")") if last == ZERO else loaded)))
         for each in inner.counted:
             index, step = among_results(each.index)
-            first = " + ".join([*address_terms(index, depth - 1), f"k * {step}"])
+            first = " + ".join([*address_terms(index, depth - 1), f"k * {cpp(step)}"])
             numbers = (f"static_cast<std::int32_t>({number})" for number in (first, cpp(index.factors[-1])))
-            codes.append(Code(f"const auto {each.name} = at.count({', '.join(numbers)});", others=index.bases))
-        with lines.block(Lambda((f"eachWhole({cpp(outer.extents[-1])}, ",))):
-            with lines.block(Lambda(("const auto element = ",), "[[maybe_unused]] auto k", end=";")):
-                for code in (*codes, *inner.codes()):
-                    lines.line(code)
-                lines.line("return ", code_of(reduction.value), ";")
-            size, combine = cpp(within.extents[0]), reduction.combine
-            row = f"reducedOfFew<{combine}, {size}>(element)"
-            lines.declare("total", f"{combine}{{}}(filled({reduction.start}), {row})")
-            lines.line(stored(Store(results, Element("total"))))
+            found.append(element(each.name, Code(f"at.count({', '.join(numbers)})", indices=(index,))))
+        size, combine = within.extents[0], reduction.combine
+        with lines.block(each_lane("eachWhole", outer.extents[-1])):
+            head = Lambda((), "[[maybe_unused]] auto k", end=";", counts=(("k", size),), name="element")
+            with lines.block(head):
+                for made in (*found, *inner.computed()):
+                    lines.put(made)
+                lines.give(code_of(reduction.value))
+            row = (f"reducedOfFew<{combine}, {cpp(size)}>(", Variable("element"), ")")
+            lines.declare("total", f"{combine}{{}}(filled({reduction.start}), ", *row, ")")
+            lines.put(stored(Store(results, Element("total"))))
 
 
 def _by_columns(lines: Lines, reduction: Reduction) -> None:
@@ -220,18 +238,21 @@ def _by_columns(lines: Lines, reduction: Reduction) -> None:
         together, type_ = with_multiple("eachTogether", extents[-1]), VECTOR_TYPES[sums.dtype]
     with lines.nest((*extents[: kept - 1], ONE)):
         lines.address(sums, is_written=True)
-        with lines.block(Lambda((f"{together}({cpp(extents[-1])}, ",), "[[maybe_unused]] auto... places")):
-            lines.line(f"{type_} totals[] = {{places.fill({reduction.start})...}};")
+        with lines.block(each_lane(together, extents[-1], "[[maybe_unused]] auto... places")):
+            start = (Variable("places"), f".fill({reduction.start})")
+            lines.declare("totals", *start, kind=type_, form="lanes")
             with lines.counted(extents, range(kept - 1, rank - 1)):
                 for access in inner.accesses:
                     lines.address(access, is_written=False)
-                codes = inside(lines, inner, rank)
-                lines.declare("total", "totals", kind="auto*")
-                with lines.block(Lambda(("const auto step = ",), end=";")):
-                    for code in codes:
-                        lines.line(code)
-                    lines.line(f"*total = {combine}{{}}(*total, ", code_of(reduction.value), ");")
-                    lines.line("++total;")
-                lines.line("(step(places), ...);")
-            lines.declare("total", "totals", kind="auto*")
-            lines.line("(places.store(sums, *total++), ...);")
+                computed, total = inside(lines, inner, rank), Total()
+                lines.declare("total", Variable("totals"), kind="auto*")
+                with lines.block(Lambda(end=";", over=extents[-1:], name="step")):
+                    for each in computed:
+                        lines.put(each)
+                    added = (f"{combine}{{}}(", total, ", ", code_of(reduction.value), ")")
+                    lines.put(Accumulate(value=added, folded=False))
+                    lines.put(Advance(total=total))
+                lines.put(ForAllLanes(function="step", by="places"))
+            lines.declare("total", Variable("totals"), kind="auto*")
+            left = Total(is_left=True)
+            lines.put(StoreLanes(to=Place(sums.variable), value=(left,), by="places", folded=True))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tfaot_pkg.compiler.affine import Index, cpp
+from tfaot_pkg.compiler.affine import Index
 from tfaot_pkg.compiler.attributes import Dimensions
 from tfaot_pkg.compiler.body import IN_VECTORS, Body, Lanes
-from tfaot_pkg.compiler.each import counts, head_of, inside, stored, with_multiple
-from tfaot_pkg.compiler.elements import Access, Element, Filled, Operand, Statement, Store, Variable
+from tfaot_pkg.compiler.each import counts, each_lane, head_of, inside, stored, with_multiple
+from tfaot_pkg.compiler.elements import Access, Element, Filled, Operand, Place, Statement, Store, Variable
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import (
     C_TYPES,
@@ -18,7 +18,8 @@ from tfaot_pkg.compiler.expressions import (
     WIDE_TYPES,
     number_text,
 )
-from tfaot_pkg.compiler.loops import Code, Lambda, Row, code_of
+from tfaot_pkg.compiler.instructions import StoreLanes
+from tfaot_pkg.compiler.pieces import Code, Row, code_of
 from tfaot_pkg.compiler.plain import states
 from tfaot_pkg.compiler.plain import targets as wanted
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region
@@ -105,20 +106,20 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[State]:
         with emitter.counted(extents, range(kept, len(order) - 1)):
             for access in inner.accesses:
                 emitter.address(access, is_written=False, extents=extents)
-            codes = inside(emitter, inner, len(order))
+            computed = inside(emitter, inner, len(order))
             with emitter.block(head_of((extents[-1],), inner)):
-                for code in codes:
-                    emitter.line(code)
+                for each in computed:
+                    emitter.put(each)
                 for type_, name, value in zip(types, names, values, strict=True):
                     emitter.declare(f"{name}_element", code_of(value), kind=f"const {type_}", may_be_unused=True)
                 emitter.region(region)
                 for type_, name, result in zip(types, names, region.results, strict=True):
                     emitter.declare(f"{name}_next", emitter.scalar(result), kind=f"const {type_}")
                 for name in names:
-                    emitter.assign(name, f"{name}_next")
+                    emitter.assign(name, Variable(f"{name}_next"))
         for target, name, shape in zip(targets, names, operation.shapes, strict=True):
             sums = Access("sums", target, shape.dtype, Index(ZERO, operation.shapes[0].strides))
-            emitter.line("*(", Row(sums, kept, extents[:kept]), f") = {name};")
+            emitter.store(Row(sums, kept, extents[:kept]), Variable(name))
     return _states(emitter, operation, targets)
 
 
@@ -148,12 +149,13 @@ def _reduce_short_rows(emitter: Emitter, operation: Operation) -> list[State] | 
             for total, start in zip(totals, starts, strict=True):
                 emitter.declare(total, "at.fill(", start, ")", kind="auto")
             with emitter.counted(extents, range(outer, len(order) - 2)):
-                codes = [*loads(emitter, inner, extents), *counts(inner.counted, len(order)), *inner.codes()]
-                for code in codes:
-                    emitter.line(code)
+                for each in (*loads(emitter, inner, extents), *counts(inner.counted, len(order)), *inner.computed()):
+                    emitter.put(each)
                 _combine(emitter, operation.regions[0], totals, values)
             for total in totals:
-                emitter.line(f"at.store({total[:-6]}, {total});")
+                steps = (shape.strides[-2], ONE)
+                to, value = Place(total[:-6]), (Variable(total),)
+                emitter.put(StoreLanes(to=to, value=value, steps=steps, contiguous=True))
     return _states(emitter, operation, targets)
 
 
@@ -181,18 +183,18 @@ def _reduce_lanes(emitter: Emitter, operation: Operation) -> list[State] | None:
         for result in results:
             emitter.address(result, is_written=True, extents=extents)
         each_of = "eachWide" if is_wide else with_multiple("each", extents[-1])
-        with emitter.block(Lambda((f"{each_of}({cpp(extents[-1])}, ",))):
+        with emitter.block(each_lane(each_of, extents[-1])):
             for result, start in zip(results, starts, strict=True):
                 emitter.declare(f"{result.variable}_total", "at.fill(", start, ")", kind="auto")
             with emitter.counted(extents, range(outer, len(order) - 1)):
                 for access in inner.accesses:
                     emitter.address(access, is_written=False, extents=extents)
-                for code in inside(emitter, inner, len(order)):
-                    emitter.line(code)
+                for each in inside(emitter, inner, len(order)):
+                    emitter.put(each)
                 totals = [f"{result.variable}_total" for result in results]
                 _combine(emitter, operation.regions[0], totals, values)
             for result, total in zip(results, totals, strict=True):
-                emitter.line(stored(Store(result, Element(total))))
+                emitter.put(stored(Store(result, Element(total))))
     return _states(emitter, operation, targets)
 
 
@@ -227,7 +229,7 @@ def _combine(emitter: Emitter, region: Region, totals: Sequence[str], values: Se
     for total, result in zip(totals, region.results, strict=True):
         emitter.declare(f"{total}_next", code_of(vector(result)))
     for total in totals:
-        emitter.assign(total, f"{total}_next")
+        emitter.assign(total, Variable(f"{total}_next"))
 
 
 def _axes(emitter: Emitter, operation: Operation) -> tuple[list[int], tuple[int, ...]]:

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from tfaot_pkg.compiler.affine import cpp
-from tfaot_pkg.compiler.elements import Place
+from tfaot_pkg.compiler.elements import Place, Variable
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import ELEMENTWISE, MOVING
 from tfaot_pkg.compiler.iterations import exact_iterations_of
 from tfaot_pkg.compiler.loops import ForBlocks
-from tfaot_pkg.compiler.program import ONE, ROWS, ZERO, Operation, Region, Shape, Size
+from tfaot_pkg.compiler.pieces import OfRows
+from tfaot_pkg.compiler.program import ROWS, ZERO, Operation, Region, Shape, Size
 
 _ELEMENTS = 128
 """What an iteration should at least write, so that vectors need not wait for one another: eight vectors of AVX-512."""
@@ -77,14 +77,14 @@ def in_blocks(emitter: Emitter, rows: int, arrays: Mapping[str, Size]) -> Iterat
     The names of `arrays`, of which each row has a number of elements, are those of these rows.
     """
     with emitter.block():
-        emitter.declare("all", "n", kind="const std::size_t")
+        emitter.declare("all", Variable("n"), kind="const std::size_t")
         for name, elements in arrays.items():
             emitter.declare(f"all_{name}", Place(name, elements=elements * ROWS), kind="auto* const")
         with emitter.block(ForBlocks("first", "all", rows)):
-            emitter.declare(
-                "n", f"all - first < {rows} ? all - first : {rows}", kind="const std::size_t", may_be_unused=True
-            )
+            left = (Variable("all"), " - ", Variable("first"))
+            count = (*left, f" < {rows} ? ", *left, f" : {rows}")
+            emitter.declare("n", *count, kind="const std::size_t", may_be_unused=True)
             for name, elements in arrays.items():
-                step = "" if elements == ONE else f" * {cpp(elements)}"
-                emitter.declare(name, f"all_{name} + first{step}", kind="auto* const", may_be_unused=True)
+                start = OfRows(f"all_{name}", "first", elements)
+                emitter.declare(name, start, kind="auto* const", may_be_unused=True)
             yield

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 from tfaot_pkg.compiler.affine import address_terms, cpp
 from tfaot_pkg.compiler.body import Elements, Inner
-from tfaot_pkg.compiler.elements import Access, Counted
+from tfaot_pkg.compiler.each import element
+from tfaot_pkg.compiler.elements import Access, Counted, Place, Pointed, Store, Variable
 from tfaot_pkg.compiler.expressions import C_TYPES, LONG
-from tfaot_pkg.compiler.loops import Code, Lambda, Lines, Row
+from tfaot_pkg.compiler.instructions import Declare, StoreLanes
+from tfaot_pkg.compiler.loops import Lambda, Lines
+from tfaot_pkg.compiler.pieces import Code, Loaded, Row, code_of
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
 
 LONGEST = 8
@@ -73,49 +76,52 @@ class RowsLoop(Elements):
                 first_row(lines, store.access, is_written=True)
             loaded = loads(lines, inner)
             with lines.block(head(extents, self.each)):
-                for code in (*loaded, *_counts(inner.counted), *inner.codes()):
-                    lines.line(code)
+                for each in (*loaded, *_counts(inner.counted), *inner.computed()):
+                    lines.put(each)
                 for store in self.stores:
-                    row = store.access.index.factors[-2]
-                    where = "" if row == extents[-1] else f", Apart<{cpp(row)}, 1>{{}}"
-                    lines.line(f"at.store({store.access.variable}, {store.result.text()}{where});")
+                    lines.put(_stored(store, extents[-1]))
 
 
-def _counts(counted: Sequence[Counted]) -> Iterator[Code]:
+def _stored(store: Store, size: Size) -> StoreLanes:
+    """Rows that follow one another without gaps are written as they are."""
+    steps, to = (store.access.index.factors[-2], ONE), Place(store.access.variable)
+    return StoreLanes(to=to, value=(code_of(store.result),), steps=steps, contiguous=steps[0] == size)
+
+
+def _counts(counted: Sequence[Counted]) -> Iterator[Declare]:
     for each in counted:
         name, index = each.name, each.index
         start = " + ".join(address_terms(index, len(index.factors) - 2)) or "0"
         numbers = (start, *(cpp(factor) for factor in index.factors[-2:]))
         texts = ", ".join(f"static_cast<std::int32_t>({each})" for each in numbers)
-        yield Code(f"const auto {name} = at.count({texts});", others=index.bases)
+        yield element(name, Code(f"at.count({texts})", indices=(index,)))
 
 
 def head(extents: Sequence[Size], each: str = "eachOfRows") -> Lambda:
     """Of the loop over the last two axes."""
-    return Lambda((f"{each}<{cpp(extents[-1])}>({cpp(extents[-2])}, ",))
+    return Lambda((f"{each}<{cpp(extents[-1])}>(", extents[-2], ", "), over=tuple(extents[-2:]))
 
 
 def first_row(lines: Lines, access: Access, *, is_written: bool, extents: tuple[Size, ...] = ()) -> None:
     """The address of an access before the last two axes are counted; `extents` are those of all axes."""
     const = "" if is_written else "const "
     row = Row(access, len(access.index.factors) - 2, extents)
-    lines.line(f"{const}{C_TYPES[access.dtype]}* const {access.variable} = ", row, ";")
+    lines.declare(access.variable, row, kind=f"{const}{C_TYPES[access.dtype]}* const")
 
 
-def loads(lines: Lines, inner: Inner, extents: tuple[Size, ...] = ()) -> list[Code]:
+def loads(lines: Lines, inner: Inner, extents: tuple[Size, ...] = ()) -> list[Declare]:
     """What loads the accesses in a vector of several rows; their addresses are written here."""
-    codes = []
+    found = []
     for access in inner.accesses:
         first_row(lines, access, is_written=False, extents=extents)
         row, column = access.index.factors[-2:]
-        name = f"const auto {access.element}"
         if row == column == ZERO:
-            lines.line(f"{name} = filled(*{access.variable});")
+            lines.put(element(access.element, "filled(", Pointed(access.variable), ")"))
         elif row == ZERO:
-            same = f"same{access.variable[1:]}"
-            size = cpp(inner.extents[-1])
-            lines.line(f"const SameRow<{size}, {C_TYPES[access.dtype]}> {same}({access.variable});")
-            codes.append(Code(f"{name} = at.load({same});"))
+            same, size = f"same{access.variable[1:]}", inner.extents[-1]
+            kind = f"const SameRow<{cpp(size)}, {C_TYPES[access.dtype]}>"
+            lines.put(Declare(name=same, kind=kind, value=(Place(access.variable, elements=size),), form="constructed"))
+            found.append(element(access.element, "at.load(", Variable(same), ")"))
         else:
-            codes.append(Code(f"{name} = at.load({access.variable}, Apart<{cpp(row)}, {cpp(column)}>{{}});"))
-    return codes
+            found.append(element(access.element, Loaded(Place(access.variable), (row, column))))
+    return found

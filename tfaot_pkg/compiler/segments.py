@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tfaot_pkg.compiler.attributes import CustomCall
-from tfaot_pkg.compiler.elements import Place
+from tfaot_pkg.compiler.elements import Place, Variable
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
-from tfaot_pkg.compiler.loops import For, Piece
+from tfaot_pkg.compiler.loops import For
 from tfaot_pkg.compiler.program import ONE, ROWS, Called, Operation, OwnAttributes, Shape, Unsupported
 from tfaot_pkg.ground.documents import convert
 from tfaot_pkg.worker_program.messages.carriers import OPERATION
@@ -53,12 +53,12 @@ def _call(emitter: Emitter, operation: Operation) -> Sequence[str]:
         target, memory = _called(emitter, operation), []
     else:
         emitter.segments.add(target)
-        memory = ["memory"]
+        memory = [Variable("memory")]
     # Row by row, because such code was compiled, or written, for one row.
     with emitter.block(For("i", ROWS)):
-        emitter.line("const void* const read[] = {", *_joined([_row(*each) for each in read]), "};")
-        emitter.line("void* const given[] = {", *_joined([_row(*each) for each in given]), "};")
-        emitter.call(target, "read", "given", *memory)
+        for name, kind, arrays in (("read", "const void* const", read), ("given", "void* const", given)):
+            emitter.declare(name, *(_row(*each) for each in arrays), kind=kind, form="array")
+        emitter.call(target, Variable("read"), Variable("given"), *memory)
     for pointer, _ in (*read, *given):
         emitter.touch(pointer)
     return [pointer for pointer, _ in given]
@@ -95,13 +95,6 @@ def _array(operation: Operation, shape: Shape) -> tuple[str, tuple[int, ...]]:
 
 def _has_rows(shape: Shape) -> bool:
     return bool(shape.sizes) and shape.sizes[0].grows
-
-
-def _joined(places: Sequence[Place]) -> list[Piece]:
-    pieces: list[Piece] = []
-    for place in places:
-        pieces += [", ", place] if pieces else [place]
-    return pieces
 
 
 def _row(pointer: str, shape: Shape) -> Place:

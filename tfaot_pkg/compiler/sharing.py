@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from tfaot_pkg.compiler.elements import Variable
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.operations import OPERATIONS
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Binding, Operation
+
+TEAM = Variable("team")
 
 
 def is_divided(emitter: Emitter, operation: Operation) -> bool:

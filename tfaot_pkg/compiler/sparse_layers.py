@@ -10,9 +10,10 @@ from tfaot_pkg.compiler.attributes import Layer
 from tfaot_pkg.compiler.elements import Place
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import literal
-from tfaot_pkg.compiler.loops import Piece, Struct, Written
+from tfaot_pkg.compiler.instructions import Struct, Written
+from tfaot_pkg.compiler.pieces import Piece
 from tfaot_pkg.compiler.program import Operation, Program, Shape, Size
-from tfaot_pkg.compiler.sharing import by_team, is_divided
+from tfaot_pkg.compiler.sharing import TEAM, by_team, is_divided
 from tfaot_pkg.ground.arrays import Array
 
 _FEW_COLUMNS, _MANY_INPUTS = 32, 128
@@ -36,23 +37,23 @@ def _weights(program: Program) -> int:
 
 
 def sparse_dense(
-    emitter: Emitter, operation: Operation, source: str, weights_at: str, bias: Piece, lists: pruned.Lists
+    emitter: Emitter, operation: Operation, source: str, packed: Place, bias: Piece, lists: pruned.Lists
 ) -> str:
-    """`weights_at`: all weights, packed."""
+    """`packed`: all weights."""
     inputs, outputs = emitter.known[operation.operands[0]].shape.sizes[-1].constant, operation.shape.sizes[-1].constant
     arrays: list[Array] = [lists.weights, lists.places, lists.columns, lists.counts]
-    rest = ", ".join([str(lists.fewest), *map(emitter.constants.address, arrays)])
+    rest: tuple[Piece, ...] = (Size(lists.fewest), *map(emitter.constants.place, arrays))
     rows, needed = Shape("f32", operation.shape.sizes[:-1]).elements, pruned.ROWS * (inputs + 1 + outputs)
     target, work = emitter.target(operation), emitter.buffer("f32", Size(needed))
     emitter.touch(source)
     # Computed here and in C++, so that code with too little memory does not compile.
-    emitter.line(f"static_assert(sparseDenseScratch({inputs}, {outputs}) <= {needed});")
+    emitter.remark(f"static_assert(sparseDenseScratch({inputs}, {outputs}) <= {needed});")
     activation = f"Activation::{Layer.of(operation).activation}"
-    layer = Struct((Struct((f"{inputs}, {outputs}, {weights_at}", bias, activation)), rest))
+    layer = Struct((Struct((Size(inputs), Size(outputs), packed, bias, activation)), *rest))
     read, written = Place(source, elements=rows * Size(inputs)), Place(target, elements=rows * Size(outputs))
     arguments = ("dispatch", layer, rows, read, Written(written), Written(Place(work, elements=Size(needed))))
     if is_divided(emitter, operation):
-        emitter.call(by_team(emitter, "sparseDense", 0), "team", *arguments)
+        emitter.call(by_team(emitter, "sparseDense", 0), TEAM, *arguments)
     else:
         emitter.call("sparseDense", *arguments)
     # Rows in which the product of a zero is seen are computed with all weights, as fewer rows are.

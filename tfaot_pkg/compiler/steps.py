@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tfaot_pkg.compiler.loops import Block, Instruction, Line, Node
+from tfaot_pkg.compiler.instructions import Instruction, Remark
+from tfaot_pkg.compiler.loops import Block, Node
 from tfaot_pkg.compiler.program import Operation
 from tfaot_pkg.compiler.text import type_text
 
@@ -29,7 +30,7 @@ def with_steps(nodes: Iterable[Node]) -> tuple[tuple[Node, ...], list[ProgramSte
     written: list[Node] = []
     for node, maker, begins in _begun(nodes):
         if begins:
-            written.append(Line(pieces=(f"profiled.begin({len(steps)});",)))
+            written.append(Remark(remark=f"profiled.begin({len(steps)});"))
             steps.append(_step(maker))
         written.append(node)
     return tuple(written), steps
@@ -43,7 +44,7 @@ def with_comments(nodes: Iterable[Node]) -> tuple[Node, ...]:
         step = _step(maker)
         name = step.node or step.name
         if begins and name != last:
-            written.append(Line(pieces=(f"// {name}",)))
+            written.append(Remark(remark=f"// {name}"))
             last = name
         written.append(node)
     return tuple(written)

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 
 from tfaot_pkg.compiler.affine import Index, cpp
 from tfaot_pkg.compiler.body import Elements, Inner
-from tfaot_pkg.compiler.elements import Access
+from tfaot_pkg.compiler.each import element
+from tfaot_pkg.compiler.elements import Access, Place, Stored
 from tfaot_pkg.compiler.expressions import NARROW_TYPES
-from tfaot_pkg.compiler.loops import Lambda, Lines, code_of
+from tfaot_pkg.compiler.loops import Lambda, Lines
+from tfaot_pkg.compiler.pieces import Loaded, Piece, Spread, code_of
 from tfaot_pkg.compiler.program import ONE, ZERO, Size
 
 _INTERLEAVED = 4
@@ -90,27 +92,25 @@ class TiledLoop(Elements):
             for access in (*inner.accesses, written):
                 moved = replace(access, index=self._outside(access.index))
                 lines.address(moved, is_written=access is written)
-            rows, columns = cpp(tile.rows), cpp(tile.columns)
-            to, apart = written.variable, cpp(written.index.factors[tile.column])
-            if tile.is_interleaved:
-                call = f"eachInterleaved<{rows}>({columns}, {to}"
-            elif tile.rows.is_constant and tile.columns.is_constant:
-                call = f"eachTransposed<{rows}, {columns}>({to}, {apart}"
-            else:
-                call = f"eachTransposed({rows}, {columns}, {to}, {apart}"
-            with lines.block(Lambda((f"{call}, ",), "[[maybe_unused]] auto at, [[maybe_unused]] std::size_t i")):
+            with lines.block(self._head()):
                 for access in inner.accesses:
                     row, step = access.index.factors[-1], access.index.factors[tile.column]
-                    place = access.variable if row == ZERO else f"{access.variable} + {_times('i', row)}"
-                    stride = "" if step == ONE else f", {cpp(step)}"
-                    value = f"filled(*({place}))" if step == ZERO else f"at.load({place}{stride})"
-                    lines.declare(access.element, value)
-                for code in inner.codes():
-                    lines.line(code)
-                lines.line("return ", code_of(store.result), ";")
+                    place = Place(access.variable, () if row == ZERO else (("i", row),))
+                    loaded: tuple[Piece, ...] = (Loaded(place, (step,)),)
+                    lines.put(element(access.element, *(("filled(", Stored(place), ")") if step == ZERO else loaded)))
+                for each in inner.computed():
+                    lines.put(each)
+                lines.give(code_of(store.result))
 
-
-def _times(counter: str, factor: Size) -> str:
-    if factor.is_constant:
-        return f"static_cast<std::ptrdiff_t>({counter}) * {factor.constant}"
-    return f"{counter} * {cpp(factor)}"
+    def _head(self) -> Lambda:
+        tile, written = self.tile, self.stores[0].access
+        apart = written.index.factors[tile.column]
+        to = Spread(written.variable, ((tile.columns, apart), (tile.rows, ONE)))
+        rows, columns = cpp(tile.rows), cpp(tile.columns)
+        call: tuple[Piece, ...] = ("eachTransposed(", tile.rows, ", ", tile.columns, ", ", to, ", ", apart, ", ")
+        if tile.is_interleaved:
+            call = (f"eachInterleaved<{rows}>(", tile.columns, ", ", to, ", ")
+        elif tile.rows.is_constant and tile.columns.is_constant:
+            call = (f"eachTransposed<{rows}, {columns}>(", to, ", ", apart, ", ")
+        parameters = "[[maybe_unused]] auto at, [[maybe_unused]] std::size_t i"
+        return Lambda(call, parameters, over=(tile.columns,), counts=(("i", tile.rows),))

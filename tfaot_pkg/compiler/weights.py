@@ -10,7 +10,7 @@ from hashlib import sha256
 import numpy as np
 
 from tfaot_pkg.compiler.affine import Index
-from tfaot_pkg.compiler.elements import Access
+from tfaot_pkg.compiler.elements import Access, Place
 from tfaot_pkg.compiler.expressions import C_TYPES
 from tfaot_pkg.compiler.memory import ALIGNMENT
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, ZERO, Shape, Size
@@ -43,8 +43,13 @@ class Constants:
         values = np.ascontiguousarray(values)
         type_ = next(C_TYPES[name] for name, dtype in NUMPY_TYPES.items() if dtype == values.dtype)
         pointer = f"reinterpret_cast<const {type_}*>(weights + {self.offset(values)})"
-        self.values[pointer] = values
+        if pointer not in self.values or values.size:  # where nothing lies, the next constant does
+            self.values[pointer] = values
         return pointer
+
+    def place(self, values: Array) -> Place:
+        """A constant as a whole."""
+        return Place(self.address(values), elements=Size(values.size))
 
     def in_order(self, access: Access, extents: Sequence[Size]) -> Access:
         """Of a constant that a loop over `extents` reads in another order than that of memory: a copy in its order."""

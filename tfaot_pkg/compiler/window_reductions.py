@@ -7,16 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tfaot_pkg.compiler.affine import as_size, cpp
+from tfaot_pkg.compiler.affine import as_size
 from tfaot_pkg.compiler.attributes import Windows
-from tfaot_pkg.compiler.elements import Scalar, Stored, Variable
+from tfaot_pkg.compiler.elements import Place, Scalar, Stored, Variable
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import C_TYPES, COMBINED
-from tfaot_pkg.compiler.loops import If, Lambda, Let, Scope, Within
+from tfaot_pkg.compiler.instructions import Accumulate, StoreLanes
+from tfaot_pkg.compiler.loops import If, Let, Scope, Within
+from tfaot_pkg.compiler.pieces import Loaded, Piece, Total
 from tfaot_pkg.compiler.plain import address, called, counting, states, targets
 from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Size, reducer
-from tfaot_pkg.compiler.rows import are_short
-from tfaot_pkg.compiler.window_loops import WHOLE, window_loops
+from tfaot_pkg.compiler.rows import are_short, head
+from tfaot_pkg.compiler.window_loops import WHOLE, store_totals, totals, window_loops
 
 
 def reduce_window(emitter: Emitter, operation: Operation) -> str:
@@ -56,15 +58,11 @@ def _reduce_rows(emitter: Emitter, operation: Operation) -> str:
     with emitter.block(), counting(emitter, counted):
         to = address(target, *((f"o{axis}", shape.strides[axis]) for axis in outer), elements=size)
         emitter.declare("row", to, kind="float* const")
-        with emitter.block(Lambda((f"eachTogether({cpp(size)}, ",), "[[maybe_unused]] auto... places")):
-            emitter.line("Vector totals[] = {places.fill(", start, ")...};")
+        with totals(emitter, size, start):
             with window_loops(emitter, window[:-1], array.sizes[:-1]):
                 steps = ((f"p{axis}", array.strides[axis]) for axis in outer)
-                emitter.declare("in", address(source, *steps, elements=size), kind="const float* const")
-                emitter.declare("total", "totals", kind="Vector*")
-                emitter.line(f"((*total = {combine}{{}}(*total, places.load(in)), ++total), ...);")
-            emitter.declare("sum", "totals", kind="const Vector*")
-            emitter.line("(places.store(row, *sum++), ...);")
+                _combine_lanes(emitter, combine, address(source, *steps, elements=size))
+            store_totals(emitter)
     for pointer in (source, target):
         emitter.touch(pointer)
     return target
@@ -81,18 +79,13 @@ def _reduce_running(
         counting(emitter, [(f"o{axis}", shape.sizes[axis]) for axis in outer if axis != running.axis]),
     ):
         size = shape.sizes[-1]
-        with emitter.block(Lambda((f"eachTogether({cpp(size)}, ",), "[[maybe_unused]] auto... places")):
-            emitter.line("Vector totals[] = {places.fill(", start, ")...};")
-            with running.windows(emitter, shape.sizes):
-                with running.growing(emitter):
-                    steps = [(f"{'p' if axis == running.axis else 'o'}{axis}", array.strides[axis]) for axis in outer]
-                    emitter.declare("in", address(source, *steps, elements=size), kind="const float* const")
-                    emitter.declare("total", "totals", kind="Vector*")
-                    emitter.line(f"((*total = {combine}{{}}(*total, places.load(in)), ++total), ...);")
-                to = address(target, *((f"o{axis}", shape.strides[axis]) for axis in outer), elements=size)
-                emitter.declare("row", to, kind="float* const")
-                emitter.declare("sum", "totals", kind="const Vector*")
-                emitter.line("(places.store(row, *sum++), ...);")
+        with totals(emitter, size, start), running.windows(emitter, shape.sizes):
+            with running.growing(emitter):
+                steps = [(f"{'p' if axis == running.axis else 'o'}{axis}", array.strides[axis]) for axis in outer]
+                _combine_lanes(emitter, combine, address(source, *steps, elements=size))
+            to = address(target, *((f"o{axis}", shape.strides[axis]) for axis in outer), elements=size)
+            emitter.declare("row", to, kind="float* const")
+            store_totals(emitter)
     for pointer in (source, target):
         emitter.touch(pointer)
 
@@ -107,15 +100,24 @@ def _reduce_short(emitter: Emitter, operation: Operation, source: str, start: Sc
         emitter.declare("row", address(target, *steps, elements=shape.strides[axis - 1]), kind="float* const")
         emitter.declare(f"o{axis}", "0", kind="constexpr std::size_t")
         emitter.add(Within(f"o{axis}", ONE))
-        with emitter.block(Lambda((f"eachOfRows<{cpp(shape.sizes[-1])}>({cpp(shape.sizes[axis])}, ",))):
+        with emitter.block(head(shape.sizes[axis:])):
             emitter.declare("total", "at.fill(", start, ")", kind="Vector")
             with window_loops(emitter, window[:-1], array.sizes[:-1]):
                 steps = [(f"p{each}", array.strides[each]) for each in range(axis + 1)]
                 emitter.declare("in", address(source, *steps), kind="const float* const")
-                emitter.line(f"total = {combine}{{}}(total, at.load(in, Apart<{cpp(step)}, 1>{{}}));")
-            emitter.line("at.store(row, total);")
+                total, loaded = Variable("total"), Loaded(Place("in"), (step, ONE))
+                emitter.assign("total", f"{combine}{{}}(", total, ", ", loaded, ")")
+            to, value = Place("row"), (Variable("total"),)
+            emitter.put(StoreLanes(to=to, value=value, steps=(shape.sizes[-1], ONE), contiguous=True))
     for pointer in (source, target):
         emitter.touch(pointer)
+
+
+def _combine_lanes(emitter: Emitter, combine: str, source: Place) -> None:
+    """Combine the totals of all lanes with elements from `source` on."""
+    emitter.declare("in", source, kind="const float* const")
+    emitter.declare("total", Variable("totals"), kind="Vector*")
+    emitter.put(Accumulate(value=(f"{combine}{{}}(", Total(), ", ", Loaded(Place("in"), by="places"), ")")))
 
 
 def _is_short(side: Sequence[Any], stride: Size, size: Size) -> bool:
@@ -152,12 +154,12 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[str]:
         for type_, name, value in zip(types, names, next_, strict=True):
             emitter.declare(f"{name}_next", value, kind=f"const {type_}")
         for name in names:
-            emitter.assign(name, f"{name}_next")
+            emitter.assign(name, Variable(f"{name}_next"))
 
     def write() -> None:
         for pointer, name in zip(made, names, strict=True):
             to = address(pointer, *((f"o{axis}", stride) for axis, stride in enumerate(shape.strides)))
-            emitter.line("*(", to, f") = {name};")
+            emitter.store(Stored(to), Variable(name))
 
     outer = [place for axis, place in enumerate(places) if running is None or axis != running.axis]
     with counting(emitter, outer):
@@ -171,7 +173,8 @@ def _reduce_alone(emitter: Emitter, operation: Operation) -> list[str]:
             with running.windows(emitter, shape.sizes):
                 for axis in range(shape.rank):
                     if axis != running.axis:
-                        emitter.declare(f"p{axis}", f"o{axis}", kind="const std::size_t", may_be_unused=True)
+                        own = Variable(f"o{axis}")
+                        emitter.declare(f"p{axis}", own, kind="const std::size_t", may_be_unused=True)
                         emitter.add(Let(f"p{axis}", ((f"o{axis}", ONE),)))
                 with running.growing(emitter):
                     combine()
@@ -201,17 +204,17 @@ class _Running:
         """A loop over the windows: o of the axis is its place, t how many came before."""
         size = sizes[self.axis]
         with counting(emitter, [("t", size)]):
-            place = f"{cpp(size)} - 1 - t" if self.backwards else "t"
-            emitter.declare(f"o{self.axis}", f"{place}", kind="const std::size_t")
+            before: tuple[Piece, ...] = (size, " - 1 - ") if self.backwards else ()
+            emitter.declare(f"o{self.axis}", *before, Variable("t"), kind="const std::size_t")
             emitter.add(Within(f"o{self.axis}", size))
             yield
 
     @contextmanager
     def growing(self, emitter: Emitter) -> Iterator[None]:
         """Its new element is at p of the axis."""
-        place = f"o{self.axis}" if self.backwards or self.empty == ZERO else f"o{self.axis} - {cpp(self.empty)}"
-        with emitter.block(Scope() if self.empty == ZERO else If((f"t >= {cpp(self.empty)}",))):
-            emitter.declare(f"p{self.axis}", f"{place}", kind="const std::size_t")
+        rest: tuple[Piece, ...] = () if self.backwards or self.empty == ZERO else (" - ", self.empty)
+        with emitter.block(Scope() if self.empty == ZERO else If((Variable("t"), " >= ", self.empty))):
+            emitter.declare(f"p{self.axis}", Variable(f"o{self.axis}"), *rest, kind="const std::size_t")
             emitter.add(Within(f"p{self.axis}", self.size))
             yield
 

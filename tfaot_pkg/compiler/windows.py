@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tfaot_pkg.compiler.affine import cpp
 from tfaot_pkg.compiler.attributes import Along, Convolution, Resample
-from tfaot_pkg.compiler.elements import Place
+from tfaot_pkg.compiler.each import each_lane
+from tfaot_pkg.compiler.elements import Place, Stored, Variable
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import C_TYPES
-from tfaot_pkg.compiler.loops import Lambda, View
+from tfaot_pkg.compiler.instructions import Accumulate, StoreLanes
+from tfaot_pkg.compiler.loops import View
+from tfaot_pkg.compiler.pieces import Entry, Loaded, Piece, Total, Unsigned
 from tfaot_pkg.compiler.plain import address, counting, targets
 from tfaot_pkg.compiler.program import ONE, Operation, Shape, Size, Unsupported
-from tfaot_pkg.compiler.window_loops import window_loops
+from tfaot_pkg.compiler.window_loops import store_totals, totals, window_loops
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,26 +88,27 @@ def _by_filters(emitter: Emitter, operation: Operation, arrays: _Convolved) -> N
     """Filters are contiguous in most models, so the innermost loop reads and writes neighbours."""
     attributes, dtype = Convolution.of(operation), operation.shape.dtype
     into, over, out, made, features = arrays.into, arrays.over, arrays.out, arrays.made, arrays.features
-    each, fill = ("each", "filled(x)") if dtype == "f32" else ("eachAlone", "x")
+    x, is_filled = Variable("x"), dtype == "f32"
+    each, fill = ("each", ("filled(", x, ")")) if is_filled else ("eachAlone", (x,))
     with counting(emitter, [("f", operation.shape.sizes[attributes.output[1]])]):
-        emitter.line("*(", arrays.to, f" + f * {cpp(out[1])}) = 0;")
+        to = replace(arrays.to, steps=(*arrays.to.steps, ("f", out[1])), elements=ONE, stride=ONE)
+        emitter.store(Stored(to), "0")
     with (
         window_loops(emitter, attributes.window, arrays.lengths),
         counting(emitter, [("g", Size(attributes.feature_groups)), ("c", features)]),
     ):
         at = [(f"p{axis}", stride) for axis, stride in enumerate(into[2:])]
         read = address(arrays.source, ("b", into[0]), *at, ("c", into[1]), ("g", features * into[1]))
-        emitter.declare("x", "*(", read, ")", kind=f"const {C_TYPES[dtype]}")
+        emitter.declare("x", Stored(read), kind=f"const {C_TYPES[dtype]}")
         steps = [(f"k{axis}", stride) for axis, stride in enumerate(over[2:])]
         weights = address(arrays.filters, *steps, ("c", over[1]), ("g", made * over[0]), elements=made, stride=over[0])
         emitter.declare("weights_at", weights, kind="const auto* const")
-        emitter.declare("sums", arrays.to, f" + g * {cpp(made * out[1])}", kind="auto* const")
-        with emitter.block(Lambda((f"{each}({cpp(made)}, ",), "auto at")):
-            loaded, old = f"at.load(weights_at, {cpp(over[0])})", f"at.load(sums, {cpp(out[1])})"
-            if over[0] == ONE and out[1] == ONE:
-                loaded, old = "at.load(weights_at)", "at.load(sums)"
-            stride = "" if out[1] == ONE else f", {cpp(out[1])}"
-            emitter.line(f"at.store(sums, {_added(dtype, fill, loaded, old)}{stride});")
+        sums = replace(arrays.to, steps=(*arrays.to.steps, ("g", made * out[1])), elements=made)
+        emitter.declare("sums", sums, kind="auto* const")
+        with emitter.block(each_lane(each, made, "auto at")):
+            loaded, old = Loaded(Place("weights_at"), (over[0],)), Loaded(Place("sums"), (out[1],))
+            value = _added(dtype, fill, loaded, old)
+            emitter.put(StoreLanes(to=Place("sums"), value=value, steps=(out[1],)))
 
 
 def resample(emitter: Emitter, operation: Operation) -> str:
@@ -124,7 +127,8 @@ def resample(emitter: Emitter, operation: Operation) -> str:
             address(places, elements=rows * columns),
             address(image, ("b", array.strides[0]), elements=array.strides[0]),
         )
-        emitter.declare("in", pixels, " + (", starts, f")[o0 * {cpp(columns)} + o1]", kind="const float* const")
+        start = ("(", starts, ")[", Variable("o0"), " * ", columns, " + ", Variable("o1"), "]")
+        emitter.declare("in", pixels, " + ", *start, kind="const float* const")
         steps = (("o0", of_row), ("o1", of_column))
         window = (sizes[0][1], sizes[1][1])
         emitter.add(View("in", (*array.strides[1:3], ONE), (*window, channels)))
@@ -133,17 +137,14 @@ def resample(emitter: Emitter, operation: Operation) -> str:
         emitter.add(View("weights_at", (in_rows, in_columns), window))
         out = zip(("b", "o0", "o1"), operation.shape.strides, strict=False)
         emitter.declare("row", address(target, *out, elements=channels), kind="float* const")
-        with emitter.block(Lambda((f"eachTogether({cpp(channels)}, ",), "[[maybe_unused]] auto... at")):
-            emitter.line("Vector totals[] = {at.fill(0.0f)...};")
+        with totals(emitter, channels, "0.0f", "at"):
             with counting(emitter, sizes):
                 element = address("in", ("k0", array.strides[1]), ("k1", array.strides[2]), elements=channels)
                 emitter.declare("element", element, kind="const float* const")
                 weight = address("weights_at", ("k0", in_rows), ("k1", in_columns))
-                emitter.declare("weight", "filled(*(", weight, "))", kind="const Vector")
-                emitter.declare("total", "totals", kind="Vector*")
-                emitter.line("((*total = multiplyAdd(at.load(element), weight, *total), ++total), ...);")
-            emitter.declare("sum", "totals", kind="const Vector*")
-            emitter.line("(at.store(row, *sum++), ...);")
+                emitter.declare("weight", "filled(", Stored(weight), ")", kind="const Vector")
+                _add_weighed(emitter)
+            store_totals(emitter, "at")
     for pointer in (image, weights, places, target):
         emitter.touch(pointer)
     return target
@@ -170,27 +171,34 @@ def interpolate(emitter: Emitter, operation: Operation) -> str:
         emitter.declare("places_at", address(places, ("o", count), elements=count), kind="const std::int32_t* const")
         out = (("b", elements * inner), ("o", inner))
         emitter.declare("row", address(target, *out, elements=inner), kind="float* const")
-        with emitter.block(Lambda((f"eachTogether({cpp(inner)}, ",), "[[maybe_unused]] auto... at")):
-            emitter.line("Vector totals[] = {at.fill(0.0f)...};")
+        with totals(emitter, inner, "0.0f", "at"):
             if count.constant <= _UNROLLED:
                 for number in range(count.constant):
                     with emitter.block():
-                        _weighed(emitter, str(number), inner)
+                        _weighed(emitter, number, inner, array.sizes[axis])
             else:
                 with counting(emitter, [("k", count)]):
-                    _weighed(emitter, "k", inner)
-            emitter.declare("sum", "totals", kind="const Vector*")
-            emitter.line("(at.store(row, *sum++), ...);")
+                    _weighed(emitter, "k", inner, array.sizes[axis])
+            store_totals(emitter, "at")
     for pointer in (source, weights, places, target):
         emitter.touch(pointer)
     return target
 
 
-def _weighed(emitter: Emitter, number: str, inner: Size) -> None:
-    emitter.declare("element", f"in + std::size_t(places_at[{number}]) * {cpp(inner)}", kind="const float* const")
-    emitter.declare("weight", f"filled(weights_at[{number}])", kind="const Vector")
-    emitter.declare("total", "totals", kind="Vector*")
-    emitter.line("((*total = multiplyAdd(at.load(element), weight, *total), ++total), ...);")
+def _weighed(emitter: Emitter, number: str | int, inner: Size, size: Size) -> None:
+    """Add the elements at a place, which is one of `size`."""
+    place = Unsigned(Entry("places_at", number), size)
+    emitter.declare("element", Variable("in"), " + ", place, " * ", inner, kind="const float* const")
+    emitter.add(View("element", (ONE,), (inner,)))
+    emitter.declare("weight", "filled(", Entry("weights_at", number), ")", kind="const Vector")
+    _add_weighed(emitter)
+
+
+def _add_weighed(emitter: Emitter) -> None:
+    """Add elements, each multiplied by `weight`, to the totals of all lanes."""
+    emitter.declare("total", Variable("totals"), kind="Vector*")
+    product = ("multiplyAdd(", Loaded(Place("element")), ", ", Variable("weight"), ", ", Total(), ")")
+    emitter.put(Accumulate(value=product))
 
 
 def _depthwise(emitter: Emitter, operation: Operation, arrays: _Convolved) -> None:
@@ -198,24 +206,25 @@ def _depthwise(emitter: Emitter, operation: Operation, arrays: _Convolved) -> No
     attributes, into, over = Convolution.of(operation), arrays.into, arrays.over
     emitter.declare("row", arrays.to, kind="float* const")
     size = operation.shape.sizes[attributes.output[1]]
-    with emitter.block(Lambda((f"eachTogether({cpp(size)}, ",), "[[maybe_unused]] auto... places")):
-        emitter.line("Vector totals[] = {places.fill(0.0f)...};")
+    with totals(emitter, size, "0.0f"):
         with window_loops(emitter, attributes.window, arrays.lengths):
             at = [(f"p{axis}", stride) for axis, stride in enumerate(into[2:])]
             emitter.declare("in", address(arrays.source, ("b", into[0]), *at, elements=size), kind="const float* const")
             steps = [(f"k{axis}", stride) for axis, stride in enumerate(over[2:])]
             emitter.declare("weights_at", address(arrays.filters, *steps, elements=size), kind="const float* const")
-            emitter.declare("total", "totals", kind="Vector*")
-            emitter.line("((*total = multiplyAdd(places.load(in), places.load(weights_at), *total), ++total), ...);")
-        emitter.declare("sum", "totals", kind="const Vector*")
-        emitter.line("(places.store(row, *sum++), ...);")
+            emitter.declare("total", Variable("totals"), kind="Vector*")
+            one, other = (Loaded(Place(name), by="places") for name in ("in", "weights_at"))
+            emitter.put(Accumulate(value=("multiplyAdd(", one, ", ", other, ", ", Total(), ")")))
+        store_totals(emitter)
 
 
-def _added(dtype: str, one: str, other: str, total: str) -> str:
+def _added(dtype: str, one: Sequence[Piece], other: Piece, total: Piece) -> tuple[Piece, ...]:
     """The C++ of `total` plus the product of two numbers: float32 is rounded once, integers wrap around."""
     if dtype == "f32":
-        return f"multiplyAdd({one}, {other}, {total})"
-    return f"{total} + {one} * {other}" if dtype[0] == "f" else f"sumOf({total}, productOf({one}, {other}))"
+        return ("multiplyAdd(", *one, ", ", other, ", ", total, ")")
+    if dtype[0] == "f":
+        return (total, " + ", *one, " * ", other)
+    return ("sumOf(", total, ", productOf(", *one, ", ", other, "))")
 
 
 def _divided(size: Size, by: int) -> Size:
