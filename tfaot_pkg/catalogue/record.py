@@ -86,6 +86,7 @@ _FRAMEWORKS = {
     "keras": "Keras",
     "onnx": "ONNX",
     "qonnx": "QONNX",
+    "hls4ml": "hls4ml",
     "jax": "JAX",
     "mlir": "MLIR",
     "torch": "PyTorch",
@@ -118,6 +119,7 @@ def _kin(info: Mapping[str, Any]) -> list[str]:
         "aten": ["torch"],
         "jax": ["stablehlo"],
         "qonnx": ["quantized"],
+        "hls4ml": ["quantized", "fpga"],
     }.get(kind, [])
     return found + [word for word in _PRODUCERS if kind == "onnx" and word in origin]
 

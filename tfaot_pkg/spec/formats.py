@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-Format = Literal["saved_model", "keras", "onnx", "qonnx", "aten", "torch", "jax", "mlir", "trees", "graph"]
+Format = Literal["saved_model", "keras", "onnx", "qonnx", "hls4ml", "aten", "torch", "jax", "mlir", "trees", "graph"]
 """The field of `model` that names the model's files."""
 
 SAVED_MODEL: Format = "saved_model"
@@ -68,6 +68,15 @@ _FORMATS = (
         parts=(".data", "_data"),
         is_tensorflows=False,
         takes_constants=True,
+    ),
+    FileFormat(
+        field="hls4ml",
+        about="File of a network of hls4ml that its `serialize_model` wrote (.fml), instead of saved_model; answers "
+        "are compared with those of hls4ml's emulator, which g++ compiles.",
+        example="./tagger.fml",
+        title="a file of hls4ml",
+        suffixes=(".fml",),
+        is_tensorflows=False,
     ),
     FileFormat(
         field="aten",
@@ -137,5 +146,5 @@ def format_of(path: Path) -> FileFormat | None:
     return next((each for each in _FORMATS if path.suffix.lower() in each.suffixes), None)
 
 
-LOWERED: frozenset[Format] = frozenset({"aten", "onnx", "qonnx", "torch", "trees"})
+LOWERED: frozenset[Format] = frozenset({"aten", "hls4ml", "onnx", "qonnx", "torch", "trees"})
 """Formats whose models this tool makes programs of: no TensorFlow takes part."""

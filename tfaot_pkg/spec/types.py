@@ -141,9 +141,9 @@ class KerasFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameworkFile:
-    """A file that a front-end reads: of ONNX, QONNX, PyTorch, JAX or MLIR, or of decision trees."""
+    """A file that a front-end reads: of ONNX, QONNX, hls4ml, PyTorch, JAX or MLIR, or of decision trees."""
 
-    format: Literal["onnx", "qonnx", "aten", "torch", "jax", "mlir", "trees"]
+    format: Literal["onnx", "qonnx", "hls4ml", "aten", "torch", "jax", "mlir", "trees"]
     path: str
 
 

@@ -24,6 +24,7 @@ _FUNCTIONS = {
     "read mlir": ("from_mlir.reading", "read"),
     "build mlir": ("from_mlir.building", "build"),
     "read trees": ("from_trees.reading", "read"),
+    "read hls4ml": ("from_hls4ml.reading", "read"),
     "convert": ("dialects", "convert"),
     "graph": ("graph_file", "convert"),
     "propose": ("graph_file", "propose"),

@@ -23,6 +23,7 @@ _MODELS = {
     "tensorflow": ("reference_tensorflow", "TensorFlowModel"),
     "onnx": ("from_onnx.answers", "OnnxModel"),
     "qonnx": ("from_onnx.executed", "QonnxModel"),
+    "hls4ml": ("from_hls4ml.emulator", "Hls4mlModel"),
     "jax": ("from_mlir.answers", "JaxModel"),
     "trees": ("from_trees.reading", "TreesModel"),
 }
@@ -52,6 +53,7 @@ _NAMES = {
     "tensorflow": "TensorFlow",
     "onnx": "ONNX Runtime",
     "qonnx": "QONNX",
+    "hls4ml": "hls4ml",
     "jax": "JAX",
     "trees": "the library of the trees",
 }

@@ -32,6 +32,7 @@ from tfaot_pkg.frontends import tree_lowering
 from tfaot_pkg.frontends.aten_lowering.ends import lowered as aten_lowered
 from tfaot_pkg.frontends.aten_lowering.lowering import lower as aten_lower
 from tfaot_pkg.frontends.frozen.aten_file import MODULE, read_module
+from tfaot_pkg.frontends.hls4ml_lowering.lowering import lowered as hls4ml_lowered
 from tfaot_pkg.frontends.onnx_lowering.authored import Operations, Reference
 from tfaot_pkg.frontends.onnx_lowering.counted import Uncounted
 from tfaot_pkg.frontends.onnx_lowering.ends import lowered as onnx_lowered
@@ -65,6 +66,7 @@ def _of_aten(spec: ModelSpec, parts: Path, _: Reference) -> Lowered:
 _LOWERINGS: Mapping[Format, Callable[[ModelSpec, Path, Reference], Lowered]] = {
     "trees": lambda _, parts, __: tree_lowering.lowered(parts),
     "aten": _of_aten,
+    "hls4ml": lambda _, parts, __: hls4ml_lowered(parts),
     "onnx": _of_onnx,
     "qonnx": _of_onnx,
     "torch": _of_onnx,

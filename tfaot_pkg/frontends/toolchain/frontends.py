@@ -31,14 +31,16 @@ class Frontend:
 
     `title` names what its environment holds, `reference` the framework that gives the right answers; `framework` is
     this one's name in requests (worker_program/reference.py). `engines` are the frameworks that a report may name, and
-    the package whose pinned version is theirs; "" for formulas of a file, which have the version that it states.
+    the package whose pinned version is theirs; "" for formulas of a file, which have the version that it states. If it
+    `compiles`, the framework starts the machine's C++ compiler.
     """
 
     format: Format
-    framework: Literal["onnx", "qonnx", "jax", "trees", "aten"]
+    framework: Literal["onnx", "qonnx", "hls4ml", "jax", "trees", "aten"]
     title: str
     reference: str
     engines: Mapping[str, str] = field(hash=False)
+    compiles: bool = False
 
     @property
     def requirements(self) -> Path:
@@ -58,6 +60,7 @@ class Frontend:
 
 _ONNX: Mapping[str, str] = MappingProxyType({"ONNX Runtime": "onnxruntime"})
 _QONNX: Mapping[str, str] = MappingProxyType({"QONNX": "qonnx"})
+_HLS4ML: Mapping[str, str] = MappingProxyType({"hls4ml": "hls4ml"})
 _NONE: Mapping[str, str] = MappingProxyType({})
 _JAX: Mapping[str, str] = MappingProxyType({"JAX": "jax"})
 _TREES: Mapping[str, str] = MappingProxyType(
@@ -70,6 +73,9 @@ FRONTENDS: Mapping[Format, Frontend] = MappingProxyType({
     ),
     "qonnx": Frontend(
         format="qonnx", framework="qonnx", title="QONNX and ONNX Runtime", reference="QONNX", engines=_QONNX
+    ),
+    "hls4ml": Frontend(
+        format="hls4ml", framework="hls4ml", title="hls4ml", reference="hls4ml", engines=_HLS4ML, compiles=True
     ),
     # Files of PyTorch have an ONNX form, because PyTorch itself would be gigabytes (docs/decisions/054).
     "torch": Frontend(

@@ -290,15 +290,21 @@ def worker(
     tf_xla_flags: Sequence[str] = (),
     limits: Limits | None = None,
     engine: str = TENSORFLOW,
+    compiles: bool = False,
 ) -> Iterator[Worker]:
     """A worker in `environment`, which ends with the block and prints to `log`; `engine` is its name in errors.
+
+    If it `compiles`, it sees the system's programs and may start them, in its sandbox.
 
     It reads the environment and `readable`, and writes below `writable`. Flags are for toolchains.
     Raises ToolchainError, SandboxError.
     """
     limits = limits or Limits.of_user()
-    box = Sandbox(readable=tuple(readable), writable=tuple(writable), limits=limits)
+    programs = _compiler_places() if compiles else ()
+    box = Sandbox(readable=(*readable, *programs), writable=tuple(writable), limits=limits, starts_programs=compiles)
     variables = _variables(environment, xla_flags, tf_xla_flags)
+    if compiles:
+        variables |= {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
     with storage_errors(f"write {log}"):
         log.parent.mkdir(parents=True, exist_ok=True)
         output = log.open("wb")
@@ -319,6 +325,14 @@ def worker(
         yield started
     finally:
         started.stop()
+
+
+def _compiler_places() -> tuple[Path, ...]:
+    """What the compiler g++ and the scripts that call it consist of."""
+    found = shutil.which("g++")
+    # Beside its bin/, a compiler's prefix holds its own libraries and headers.
+    prefixes = () if found is None else (Path(found).resolve().parents[1],)
+    return (Path("/usr"), Path("/bin"), *prefixes)
 
 
 def _variables(environment: PythonEnvironment, xla_flags: Sequence[str], tf_xla_flags: Sequence[str]) -> dict[str, str]:
@@ -441,6 +455,7 @@ class WorkerPool:
                 xla_flags=xla_flags,
                 tf_xla_flags=tf_xla_flags,
                 engine=TENSORFLOW if frontend is None else frontend.reference,
+                compiles=frontend is not None and frontend.compiles,
             )
             self._workers[identity] = self._stack.enter_context(started)
             self._workers[identity].made = scratch / _MADE

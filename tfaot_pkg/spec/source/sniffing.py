@@ -11,6 +11,7 @@ import json
 import mmap
 import re
 import struct
+import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -100,6 +101,20 @@ def _qonnx(path: Path) -> None:
         raise Damaged("it has no operators of QONNX, such as Quant")
 
 
+def _hls4ml(path: Path) -> None:
+    """A tar file, compressed by gzip, of which the names are read."""
+    try:
+        with tarfile.open(path, "r|gz") as archive:
+            names = {each.name.rsplit("/", 1)[-1] for each, _ in zip(archive, range(_MOST_MEMBERS), strict=False)}
+    except (EOFError, zlib.error) as error:
+        raise Damaged(f"it is cut off, or damaged: {error}", is_cut=True) from error
+    except tarfile.TarError as error:
+        raise Damaged(f"it is no archive: {error}", is_cut="end of" in str(error)) from error
+    if missing := sorted({"config.json", "graph_state.json", "model_arch.json"} - names):
+        raise Damaged(f"it has no {missing[0]}, as files of hls4ml's serialize_model have")
+
+
+_MOST_MEMBERS = 100_000
 _INDEX_ENDS = struct.pack("<Q", 0xDB4775248B80FB57)
 """The last bytes of a table of variables (tensorflow/core/lib/io/format.h)."""
 
@@ -367,6 +382,7 @@ _CHECKS: Mapping[Format, Callable[[Path], None]] = {
     "keras": _keras,
     "onnx": _onnx,
     "qonnx": _qonnx,
+    "hls4ml": _hls4ml,
     "aten": _aten,
     "torch": _torch,
     "jax": _jax,

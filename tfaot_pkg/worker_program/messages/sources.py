@@ -120,6 +120,14 @@ class ReadOnnx:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadHls4ml:
+    """Read the file `path` of hls4ml; write its parts (fixed_network.py) to the folder `out` if there is one."""
+
+    path: str
+    out: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadMlir:
     """Read the file `path`: an artifact of jax.export, a StableHLO module, or functions of TensorFlow's dialect.
 
