@@ -13,7 +13,16 @@ from pathlib import Path
 
 from tfaot_pkg.compiler.lowered import Lowered
 from tfaot_pkg.compiler.program import ROWS, Program, Shape, Size, Unsupported
-from tfaot_pkg.frontends.hls4ml_lowering import activations, convolutions, dense, merging, pooling, softmax
+from tfaot_pkg.frontends.hls4ml_lowering import (
+    activations,
+    convolutions,
+    dense,
+    einsums,
+    merging,
+    pooling,
+    recurrent,
+    softmax,
+)
 from tfaot_pkg.frontends.hls4ml_lowering.numbers import Arithmetic, Fixed
 from tfaot_pkg.frontends.hls4ml_lowering.table import LAYERS, Call
 from tfaot_pkg.frontends.lowering.builder import Builder
@@ -23,7 +32,7 @@ from tfaot_pkg.ground.arrays import Array, read_arrays
 from tfaot_pkg.worker_program.messages.fixed_network import NETWORK, NUMBERS, FixedLayer, FixedNetwork, FixedTensor
 from tfaot_pkg.worker_program.messages.wire import decoded
 
-FILLED_BY = (activations, convolutions, dense, merging, pooling, softmax)
+FILLED_BY = (activations, convolutions, dense, einsums, merging, pooling, recurrent, softmax)
 """The modules whose functions are in the table of layers."""
 _MOVED = frozenset({"Constant", "Reshape"})
 """Kinds of layers for which hls4ml calls no function."""

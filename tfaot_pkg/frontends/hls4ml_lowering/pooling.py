@@ -50,7 +50,7 @@ def _total(call: Call, parts: Sequence[Fixed], accum: FixedType) -> Fixed:
     lost = parts[0].fraction - accum.fraction
     low, high = (len(parts) * end for end in (min(parts[0].low, 0), max(parts[0].high, 0)))
     stays = accum.overflow == "WRAP" or (accum.least << max(lost, 0) <= low and high <= accum.high << max(lost, 0))
-    if stays and (lost <= 0 or accum.rounding == "TRN"):
+    if stays and (lost <= 0 or accum.rounding in ("TRN", "RND", "RND_MIN_INF")):
         # A number that has its last place already does not change how another one is rounded.
         rounding = FixedType(width=1000, integer=1000 - accum.fraction, signed=True, rounding=accum.rounding)
         return a.cast(reduce(a.add, (a.cast(each, rounding) if lost > 0 else each for each in parts)), accum)

@@ -24,7 +24,8 @@ MODEL, CONFIG, STATE, VERSION = "model_arch.json", "config.json", "graph_state.j
 _MOST_BYTES = 1 << 30
 """Of all members together."""
 _MOST_MEMBERS = 100_000
-_ARRAY = "@ndarray:"
+ARRAY = "@ndarray:"
+"""Before the name of an array, in place of it."""
 _AGAIN = "write it again with hls4ml.utils.serialization.serialize_model"
 
 
@@ -48,9 +49,9 @@ class Archive:
 
     def array(self, reference: object) -> Array:
         """The array to which a value of a document refers. Raises ModelFault."""
-        if not isinstance(reference, str) or not reference.startswith(_ARRAY):
+        if not isinstance(reference, str) or not reference.startswith(ARRAY):
             raise _fault(f"weights that are no array: {str(reference)[:60]}")
-        name = reference.removeprefix(_ARRAY)
+        name = reference.removeprefix(ARRAY)
         if name not in self.members:
             raise _fault(f"it has no {name}")
         try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from from_hls4ml import tables
-from from_hls4ml.archive import CONFIG, MODEL, STATE, VERSION, Archive, opened
+from from_hls4ml.archive import ARRAY, CONFIG, MODEL, STATE, VERSION, Archive, opened
 from messages import elements
 from messages.fixed_network import (
     NETWORK,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _BACKENDS = ("Vivado", "VivadoAccelerator", "Vitis")
 """Those whose emulator has AP types."""
-_LONGEST_TEXT = 200
+_LONGEST_TEXT, _MOST_AXES = 200, 64
 _AP = "convert the network with backend='Vitis' or 'Vivado': the emulators of others have other types"
 
 
@@ -126,10 +126,21 @@ class _Reader:
             outputs=outputs,
             numbers={k: v + 0 for k, v in found.items() if _is_number(v)},
             texts={k: v for k, v in found.items() if isinstance(v, str) and len(v) <= _LONGEST_TEXT},
-            lists={k: tuple(v) for k, v in found.items() if _is_list(v)},
+            lists={k: tuple(v) for k, v in found.items() if _is_list(v)} | self._axes(found),
             types=types,
             arrays=arrays,
         )
+
+    def _axes(self, found: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+        """Orders of axes and shapes that hls4ml has as arrays."""
+        arrays = {
+            key: self._archive.array(value)
+            for key, value in found.items()
+            if key.endswith(("_idxs", "_shape")) and isinstance(value, str) and value.startswith(ARRAY)
+        }
+        return {
+            key: tuple(map(int, each)) for key, each in arrays.items() if each.ndim == 1 and each.size <= _MOST_AXES
+        }
 
     def _weights(self, layer: str, key: str, state: dict[str, Any]) -> str:
         type_, values = _type(state["type"], layer), self._archive.array(state["data"])
@@ -156,11 +167,13 @@ class _Reader:
 
 def _activation_tables(layer: FixedLayer) -> dict[str, Array]:
     type_ = layer.types.get("table_t")
-    names = {layer.texts.get(each, "").lower() for each in ("activation", "recurrent_activation")}
-    if type_ is None:
+    kinds = (f"{way}{kind}activation" for way in ("", "forward_", "backward_") for kind in ("", "recurrent_"))
+    names = {layer.texts.get(each, "").lower() for each in kinds}
+    found = sorted(filter(tables.has_table, names))
+    if type_ is None or not found:
         return {}
     size = table_size(layer)
-    return {f"{name}_table": tables.activation(name, size, type_) for name in sorted(names) if tables.has_table(name)}
+    return {f"{name}_table": tables.activation(name, size, type_) for name in found}
 
 
 def _softmax_tables(layer: FixedLayer, results: Mapping[str, FixedTensor]) -> dict[str, Array]:
