@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.kept import REPOSITORY
-from tfaot_pkg.worker_program.messages import conversions, requests, sources
+from tfaot_pkg.worker_program.messages import conversions, fixed_network, requests, sources
 from tfaot_pkg.worker_program.messages.requests import OPERATIONS, Reply
 
 PAGE = REPOSITORY / "docs" / "decisions" / "084-nobody-believes-a-worker.md"
@@ -30,7 +30,8 @@ def _kinds(kind: Any, seen: set[type]) -> Iterator[type]:
 def _fields() -> set[tuple[str, str]]:
     seen: set[type] = set()
     # Answers, the lines that carry them, and the documents that front-ends write for the host.
-    roots = [Reply, *(answer for _, answer in OPERATIONS.values()), sources.FittedTrees]
+    documents = [sources.FittedTrees, fixed_network.FixedNetwork]
+    roots = [Reply, *(answer for _, answer in OPERATIONS.values()), *documents]
     return {
         (kind.__name__, field.name)
         for root in roots
