@@ -79,8 +79,36 @@ def test_the_formula_is_the_one_that_is_documented() -> None:
     assert judge(earlier, edge + 0.001, limits).spread == pytest.approx(4.4478)
 
 
-def test_few_nights_give_no_verdict_and_old_ones_are_forgotten() -> None:
-    assert judge([1.0] * (FEWEST - 1), 9.0, LIMITS).kind == "too few"
+@pytest.mark.parametrize(
+    ("earlier", "value", "kind"),
+    [
+        ([], 9.0, "too few"),
+        ([48.6], 30_258.0, "worse"),
+        ([20.0], 70.0, "worse"),
+        ([2223.0], 4234.0, "too few"),  # the same code, beside other builds
+        ([100.0, 200.0], 499.0, "too few"),  # the slowest counts
+        ([100.0, 200.0], 511.0, "worse"),
+        ([5000.0] * (FEWEST - 1), 1000.0, "better"),
+        ([5000.0] * (FEWEST - 1), 2500.0, "too few"),
+    ],
+)
+def test_times_of_few_builds_are_compared_coarsely_from_the_first_one_on(
+    earlier: list[float], value: float, kind: str
+) -> None:
+    assert judge(earlier, value, Limits(least=0.1, floor=10)).kind == kind
+
+
+def test_figures_without_noise_are_compared_with_the_last_build() -> None:
+    limits = Limits(least=0.02, floor=4096, exact=True)
+    assert judge([], 1e6, limits).kind == "too few"
+    assert judge([1e6], 1.03e6, limits).kind == "worse"
+    assert judge([1e6], 1.01e6, limits).kind == "steady"
+    # A spread of earlier versions hides nothing.
+    assert judge([1e6, 3e6] * 10, 3.1e6, limits).kind == "worse"
+    assert judge([1e6, 3e6] * 10, 2e6, limits).kind == "better"
+
+
+def test_old_builds_are_forgotten() -> None:
     assert judge([1.0] * 100 + [2.0] * 16, 2.0, LIMITS).kind == "steady", "half of the window is of the new level"
     assert judge([1.0] * 100 + [2.0] * 10, 2.0, LIMITS).kind == "worse"
 

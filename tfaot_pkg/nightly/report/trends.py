@@ -6,7 +6,10 @@ half of the earlier values may be outliers. x differs if
 
     |x - m| > max(5 s, least * |m|, floor)
 
-that is, beyond the noise, and by a change that matters. Source: the modified z-score of B. Iglewicz and D. C. Hoaglin,
+that is, beyond the noise, and by a change that matters. Figures that have no noise (sizes, errors) are compared with
+the last build alone, without s. Times of fewer than 10 builds say nothing about their noise: x is worse only if it
+exceeds all of them by more than a busy machine explains (2.5 times: builds beside others took up to 1.9 times as long),
+and better if it is as far below all of them. Source: the modified z-score of B. Iglewicz and D. C. Hoaglin,
 "How to Detect and Handle Outliers" (ASQC, 1993), with 5 in place of their 3.5: a night has thousands of figures, and
 with the fewest values (10), 3.5 is exceeded by 1.7 % of nights of plain normal noise, 5 by 0.5 % (by 0.05 % with 20).
 A new level becomes normal when half of the values are at that level.
@@ -31,20 +34,25 @@ VerdictKind = Literal["worse", "better", "steady", "too few"]
 
 WINDOW, FEWEST = 30, 10
 _THRESHOLD, _NORMAL = 5.0, 1.4826
+_BUSY = 2.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The smallest change that matters, relative to the median (`least`) and in the figure's unit (`floor`)."""
+    """The smallest change that matters, relative to the median (`least`) and in the figure's unit (`floor`).
+
+    `exact`: the figure is the same on any machine at any time.
+    """
 
     least: float
     floor: float = 0.0
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """`median` and `spread` are of the earlier values, in their unit; `change` is relative to the median (0.1: 10 %
-    more). With `too few` values, and if the median is 0, `change` is 0.
+    """`median` and `spread` are of the earlier values that were compared, in their unit; `change` is relative to the
+    median (0.1: 10 % more). With `too few` values, and if the median is 0, `change` is 0.
     """
 
     kind: VerdictKind
@@ -55,24 +63,31 @@ class Verdict:
 
 def judge(earlier: Sequence[float], value: float, limits: Limits) -> Verdict:
     """Compare `value` with the `earlier` values, the oldest first, of a figure for which less is better."""
-    recent = earlier[-WINDOW:]
-    if len(recent) < FEWEST:
+    recent = earlier[-1:] if limits.exact else earlier[-WINDOW:]
+    if not recent:
         return Verdict(kind="too few")
     median = statistics.median(recent)
     spread = _NORMAL * statistics.median(abs(one - median) for one in recent)
     difference = value - median
-    kind: VerdictKind = "steady"
-    if abs(difference) > max(_THRESHOLD * spread, limits.least * abs(median), limits.floor):
-        kind = "worse" if difference > 0 else "better"
+    if len(recent) < FEWEST and not limits.exact:
+        differs = value > _BUSY * max(recent) + limits.floor or _BUSY * value + limits.floor < min(recent)
+        if not differs:
+            return Verdict(kind="too few")
+    else:
+        differs = abs(difference) > max(_THRESHOLD * spread, limits.least * abs(median), limits.floor)
+    kind: VerdictKind = "steady" if not differs else "worse" if difference > 0 else "better"
     return Verdict(kind=kind, median=median, spread=spread, change=difference / median if median else 0.0)
 
 
 Metric = Literal["size", "latency", "numerical error", "build time"]
 UNITS: dict[Metric, str] = {"size": "bytes", "latency": "ns", "numerical error": "", "build time": "s"}
 LIMITS: dict[Metric, Limits] = {
-    "size": Limits(least=0.02, floor=4096),
-    "latency": Limits(least=0.10, floor=50),
-    "numerical error": Limits(least=1.0, floor=1e-6),  # a few units in the last place of float32 are no news
+    "size": Limits(least=0.02, floor=4096, exact=True),
+    # The medians of runs of nanoseconds are exact to a few of them.
+    "latency": Limits(least=0.10, floor=10),
+    "numerical error": Limits(
+        least=1.0, floor=1e-6, exact=True
+    ),  # a few units in the last place of float32 are no news
     "build time": Limits(least=0.30, floor=5),
 }
 TIMES: tuple[Metric, ...] = ("latency", "build time")
