@@ -180,6 +180,9 @@ normalization = layers.BatchNormalization()
 normalization.build((None, 4))
 independent("normalization", lambda x: normalization(x, training=False))
 keras("image normalization", layers.BatchNormalization(), spec=rows(6, 6, 3))
+independent("layer normalization of Keras 2", lambda x: tf.reshape(tf.compat.v1.nn.fused_batch_norm(
+    tf.reshape(x, [1, -1, 4, 1]), tf.ones([batch_size(x)]), tf.zeros([batch_size(x)]), epsilon=1e-3, data_format="NCHW")[0],
+    [-1, 4]))  # fmt: skip
 independent("dense", lambda x: tf.tanh(x @ tf.ones([4, 300])) @ tf.ones([300, 2]))
 for name, layer in {
     "layer normalization": layers.LayerNormalization(),

@@ -107,6 +107,27 @@ def _mirrored(b: Builder, rows: int) -> int:
     return b.main.add("slice", (b.batch, 4), padded, slices=[[0, b.batch, 1], [0, 4, 1]])
 
 
+def _normalized(b: Builder, array: tuple[int, ...], feature: int, result: int, *, scale: str = "equal") -> int:
+    """A result of normalization in training of the input, as `array`, by rows or by columns."""
+    size, one = array[feature], b.main.constant(1.0, dtype="f32")
+    x = _input(b, 4)
+    vectors = {
+        "equal": lambda: b.main.add("broadcast", (size,), one, dimensions=[]),
+        "own": lambda: b.main.add(
+            "reshape", (size,), b.main.add("slice", (b.batch, 1), x, slices=[[0, b.batch, 1], [2, 3, 1]])
+        ),
+        "of the row before": lambda: b.main.add(
+            "reverse", (size,), b.main.add("reshape", (size,), b.main.add("slice", (b.batch, 1), x, slices=[[0, b.batch, 1], [2, 3, 1]])),
+            dimensions=[0],
+        ),
+    }  # fmt: skip
+    given, scaled = b.main.add("reshape", array, x), vectors[scale]()
+    shapes: dict[str, Any] = {"tuple": [("f32", array), ("f32", (size,)), ("f32", (size,))]}
+    both = b.main.add("batch-norm-training", shapes, given, scaled, vectors["equal"](), feature=feature)
+    made = b.main.add("get-tuple-element", shapes["tuple"][result][1], both, index=result)
+    return made if result else b.main.add("reshape", (b.batch, 4), made)
+
+
 INDEPENDENT: dict[str, Write] = {
     "a gather of the own row": lambda b: _gather(b, _own),
     "a gather by folded numbers": lambda b: _gather(b, _folded_numbers),
@@ -164,6 +185,12 @@ def _cut_weights(b: Builder, start: int, length: int) -> int:
     return b.main.add("add", (b.batch,), _input(b), part)
 
 
+INDEPENDENT |= {
+    "rows as features, as in Keras 2's layer normalization": lambda b: _normalized(b, (1, b.batch, 4, 1), 1, 0),
+    "means of rows": lambda b: _normalized(b, (1, b.batch, 4, 1), 1, 1),
+    "rows as features with numbers of their own": lambda b: _normalized(b, (b.batch, 4), 0, 0, scale="own"),
+}
+
 DEPENDENT: dict[str, tuple[Write, str]] = {
     "as many weights as rows": (lambda b: _cut_weights(b, 0, b.batch), "slice"),
     "the weight of the batch size": (lambda b: _cut_weights(b, b.batch, 1), "slice"),
@@ -201,6 +228,15 @@ DEPENDENT: dict[str, tuple[Write, str]] = {
         "add", (b.batch,), _input(b), b.main.constant([float(i * i) for i in range(b.batch)], (b.batch,), dtype="f32")), "constant"),
     "an operation that is not known": (lambda b: b.main.add("new-operation", (b.batch, 4), _input(b, 4)), "new-operation"),
     "a custom call that is not known": (lambda b: b.main.add("custom-call", (b.batch, 4), _input(b, 4), target="mine"), "custom-call"),
+}  # fmt: skip
+
+
+DEPENDENT |= {
+    "columns as features in training": (lambda b: _normalized(b, (b.batch, 4), 1, 0), "batch-norm-training"),
+    "one feature of all rows": (lambda b: _normalized(b, (1, 1, b.batch, 4), 1, 0), "batch-norm-training"),
+    "rows as features with numbers of other rows": (
+        lambda b: _normalized(b, (b.batch, 4), 0, 0, scale="of the row before"), "reverse",
+    ),
 }  # fmt: skip
 
 

@@ -293,18 +293,23 @@ def _structured(shape: Shape, value: Value) -> Known:
 
 
 def normalization(step: Step) -> Known:
-    """Inference is elementwise; training and gradients combine all elements of one feature."""
+    """Inference is elementwise; training and gradients combine all elements of one feature.
+
+    Rows may be features, as in Keras 2's layer normalization: vectors, operands or results, have a number for each.
+    """
     instruction, operands, shapes = step.instruction, step.operands, step.shapes
     feature = instruction.attribute("feature")
     rank = len(shapes[0].sizes)
     together_at = [] if instruction.opcode == "batch-norm-inference" else [d for d in range(rank) if d != feature]
-    for value, shape in zip(operands, shapes, strict=True):
-        if value.axis is not None and len(shape.sizes) != rank:
-            return _result(instruction, mixed(instruction))
-    value = _of_all(step, together_at)
-    if value.axis is not None and value.axis.dimension == feature:
-        return _result(instruction, mixed(instruction))
-    return _result(instruction, value)
+    among_features = tuple(
+        replace(value, axis=value.axis.at(feature)) if value.axis is not None and len(shape.sizes) != rank else value
+        for value, shape in zip(operands, shapes, strict=True)
+    )
+    value = _of_all(replace(step, operands=among_features), together_at)
+    if instruction.shape.parts is None:
+        return value
+    vector = value if value.axis is None else replace(value, axis=value.axis.at(0))
+    return (value, *(vector for _ in instruction.shape.parts[1:]))
 
 
 def random(step: Step) -> Known:
