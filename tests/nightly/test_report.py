@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.nightly.reports import FIRST, HOSTILE, LOG, add_night, decision, figures, outcome, task, two_nights
+from tests.nightly.reports import FIRST, HOSTILE, LOG, add_night, decision, figures, outcome, summary, task, two_nights
 from tests.wording import reported
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.nightly.report.log import excerpt, plain
@@ -278,6 +278,21 @@ def test_the_markdown_summary_has_every_section_and_no_markup_from_outside(writt
     assert "<script" not in text and "<img" not in text and "\x1b" not in text and "\u202e" not in text
     row = next(line for line in text.splitlines() if line.startswith("| wrong"))
     assert len(re.findall(r"(?<!\\)\|", row)) == 6, "a cell was ended from inside"
+
+
+def test_a_report_names_the_workers_that_got_no_more_builds(tmp_path: Path) -> None:
+    """A worker names itself, and may be hostile."""
+    one = task("digits")
+    state = State(root=tmp_path / "state")
+    night = state.new_night([decision(one)], FIRST)
+    night.add(outcome(one))
+    night.end(replace(summary(night), excluded={"tcp://10.0.0.7:1<b>": "it failed a, b, c, which others built"}))
+    report = last(state)
+    write_report(report, tmp_path / "report")
+    read = {name: (tmp_path / "report" / name).read_text() for name in ("report.json", "summary.md", "index.html")}
+    assert json.loads(read["report.json"])["excluded"] == report.excluded
+    assert all("which others built" in text for text in read.values())
+    assert "<b>" not in read["summary.md"] + read["index.html"]
 
 
 def test_the_json_report_holds_outcomes_changes_and_verdicts(written: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.ground.storage import storage_errors
@@ -85,6 +86,7 @@ class Line:
 class Report:
     """A night. `before` is the name of the one before it, empty for the first; `pending` are tasks without outcome,
     `gone` tasks of the night before that are no longer planned; `withheld` says why some were not published, if so.
+    `excluded` are workers that got no more builds, with the reason.
     """
 
     night: str
@@ -94,6 +96,7 @@ class Report:
     pending: tuple[str, ...]
     gone: tuple[str, ...]
     withheld: str = ""
+    excluded: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def counts(self) -> Mapping[OutcomeKind, int]:
@@ -199,6 +202,7 @@ def make_report(
     log_of: Callable[[Outcome], Excerpt | None],
     published: Callable[[], Iterable[Dependent]] = tuple,
     withheld: str = "",
+    excluded: Mapping[str, str] = MappingProxyType({}),
 ) -> Report:
     """The report of `night`, given its plan and outcomes, those of the night `before` it (its name and its outcomes,
     empty for the first), and the `history` of builds. `log_of` gives what to show of a failed task's log, `published`
@@ -234,6 +238,7 @@ def make_report(
         pending=tuple(task for task, one in zip(by_id, tonight, strict=True) if one is None),
         gone=tuple(sorted({one.task for one in before[1]} - by_id.keys(), key=natural)),
         withheld=withheld,
+        excluded=excluded,
     )
 
 
@@ -268,7 +273,7 @@ def read_report(state: State, night: NightFolder, published: Callable[[], Iterab
     nights = state.nights()
     place = nights.index(night)
     before = nights[place - 1] if place else None
-    gate = night.gate()
+    gate, summary = night.gate(), night.summary()
     return make_report(
         night.name,
         night.decisions(),
@@ -278,6 +283,7 @@ def read_report(state: State, night: NightFolder, published: Callable[[], Iterab
         log_of=lambda outcome: _log(night, outcome),
         published=published,
         withheld=gate.withheld if gate is not None else "",
+        excluded=summary.excluded if summary is not None else {},
     )
 
 

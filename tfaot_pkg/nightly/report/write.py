@@ -61,6 +61,7 @@ def document(report: Report) -> dict[str, Any]:
         "exit_code": report.exit_code,
         "counts": report.counts,
         "withheld": report.withheld,
+        "excluded": report.excluded,
         "pending": report.pending,
         "gone": report.gone,
         "groups": report.groups,
@@ -218,6 +219,7 @@ def markdown(report: Report) -> str:
         report.headline,
         f"**Not published:** {_text(report.withheld)}" if report.withheld else "",
         *_section("Failed", ("task", "outcome", "difference", "error", "dependents"), _failures(report)),
+        *_section("Workers without further builds", ("worker", "why"), _excluded(report)),
         *_section("Failures by class", ("class", "models"), _groups(report)),
         *_section(
             "Fixed", ("task", "since"), [(_text(t.outcome.task), t.change.since) for t in report.changed("fixed")]
@@ -235,6 +237,11 @@ def _failures(report: Report) -> Iterable[tuple[str, ...]]:
         yield (
             _text(outcome.task), outcome.kind, _text(change_text(task.change)), _text(outcome.error), _names(task.hits),
         )  # fmt: skip
+
+
+def _excluded(report: Report) -> Iterable[tuple[str, ...]]:
+    for worker, why in report.excluded.items():
+        yield _text(worker), _text(why)
 
 
 def _groups(report: Report) -> Iterable[tuple[str, ...]]:
