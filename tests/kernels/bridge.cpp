@@ -10,6 +10,7 @@
 #include "kernels_64_bit.h"
 #include "longrows.h"
 #include "order.h"
+#include "quantized_groups.h"
 #include "quantized_tiles.h"
 #include "trees.h"
 
@@ -99,6 +100,34 @@ EXPORT void quantized_conv2d(const kernels::QuantizedConv2d* layer, std::size_t 
 EXPORT void quantized_conv2d_in_pairs(const kernels::QuantizedConv2d* layer, std::size_t batch, const std::uint8_t* in, void* out,
                                       std::uint32_t* scratch) {
   kernels::convolveQuantized<kernels::InPairs>(*layer, batch, in, out, scratch);
+}
+
+EXPORT std::size_t quantized_depthwise_scratch(const kernels::QuantizedConv2d* layer) {
+  return kernels::quantizedDepthwiseScratch(layer->window);
+}
+
+EXPORT void quantized_depthwise(const kernels::QuantizedConv2d* layer, std::size_t batch, const std::uint8_t* in, void* out,
+                                std::uint32_t* scratch) {
+  kernels::quantizedDepthwise(*layer, batch, in, out, scratch);
+}
+
+EXPORT void quantized_depthwise_in_pairs(const kernels::QuantizedConv2d* layer, std::size_t batch, const std::uint8_t* in,
+                                         void* out, std::uint32_t* scratch) {
+  kernels::convolveDepthwise<kernels::InPairs>(*layer, batch, in, out, scratch);
+}
+
+EXPORT std::size_t quantized_groups_scratch(const kernels::QuantizedGroups* layer) {
+  return kernels::quantizedGroupsScratch(layer->layer.window, layer->layer.product.inputs);
+}
+
+EXPORT void quantized_groups(const kernels::QuantizedGroups* layer, std::size_t batch, const std::uint8_t* in, void* out,
+                             std::uint32_t* scratch) {
+  kernels::quantizedGroups(*layer, batch, in, out, scratch);
+}
+
+EXPORT void quantized_groups_in_pairs(const kernels::QuantizedGroups* layer, std::size_t batch, const std::uint8_t* in, void* out,
+                                      std::uint32_t* scratch) {
+  kernels::convolveGroups<kernels::InPairs>(layer->layer, layer->groups, batch, in, out, scratch);
 }
 
 EXPORT std::size_t bfloat16_dense_scratch(std::size_t inputs) { return kernels::bfloat16DenseScratch(inputs); }

@@ -17,7 +17,7 @@ from tests.kernels.machines import Buffer, Floats, Machine
 from tfaot_pkg.compiler.bfloat16 import BLOCK, block_of_window
 from tfaot_pkg.compiler.bfloat16 import packed as packed_bfloat16
 from tfaot_pkg.compiler.pruned import kept, listed
-from tfaot_pkg.compiler.quantized_layers import packed_quantized
+from tfaot_pkg.compiler.quantized_layers import packed_depthwise, packed_groups, packed_quantized
 from tfaot_pkg.frontends.toolchain.definition import NO_CONTRACTION
 from tfaot_pkg.ground.keys import sha256_file
 from tfaot_pkg.ground.process import run
@@ -120,6 +120,10 @@ class _QuantizedDense(ctypes.Structure):
 
 class _QuantizedConv2d(ctypes.Structure):
     _fields_ = [("window", _Window), ("product", _QuantizedDense), ("padding", ctypes.c_uint8)]
+
+
+class _QuantizedGroups(ctypes.Structure):
+    _fields_ = [("layer", _QuantizedConv2d), ("groups", ctypes.c_size_t)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -349,6 +353,33 @@ class Kernels:
         call = "quantized_conv2d", layer, (len(images), *shape.out, filters.shape[3])
         return self._of_bytes(*call, images, made, form=form)
 
+    def quantized_groups(
+        self,
+        shape: Shape,
+        images: NDArray[np.integer],
+        filters: NDArray[np.int8],
+        bias: NDArray[np.int32],
+        made: Requantized | None = None,
+        *,
+        padding: int,
+        form: Form = Form.FASTEST,
+    ) -> NDArray[np.integer]:
+        """The same in groups of channels, as many as `filters` have for the channels of the images."""
+        groups, (depth, count) = shape.channels // filters.shape[2], filters.shape[2:]
+        is_depthwise = depth == 1 and count == groups
+        scales = None if made is None else made.scales
+        numbers = (
+            packed_depthwise(filters, bias, scales, images.dtype)
+            if is_depthwise
+            else packed_groups(filters, groups, bias, scales, images.dtype)
+        )
+        held = [self._exactly(each) for each in numbers]
+        product = self._layer(images.dtype, (filters[..., 0].size, count), held, made)
+        layer: Any = _QuantizedConv2d(shape.window(), product, padding % 256)
+        layer = layer if is_depthwise else _QuantizedGroups(layer, groups)
+        name = "quantized_depthwise" if is_depthwise else "quantized_groups"
+        return self._of_bytes(name, layer, (len(images), *shape.out, count), images, made, form=form)
+
     def may_use_tiles(self) -> bool:
         """Whether the CPU has tiles for products of bytes, and Linux lets this process use them from now on."""
         return self._machine.call("may_use_tiles") != 0
@@ -359,16 +390,22 @@ class Kernels:
         """A layer, and the memory that it points to."""
         numbers = packed_quantized(weights, bias, None if made is None else made.scales, dtype)
         given = [self._exactly(each) for each in numbers]
-        layer = _QuantizedDense(*weights.shape, *(each.address for each in given))
+        return self._layer(dtype, weights.shape, given, made), given
+
+    @staticmethod
+    def _layer(
+        dtype: np.dtype[Any], sizes: tuple[int, ...], numbers: Sequence[Buffer], made: Requantized | None
+    ) -> _QuantizedDense:
+        layer = _QuantizedDense(*sizes, *(each.address for each in numbers))
         layer.flip = 0x80 if dtype == np.int8 else 0
         if made is not None:
             layer.zero, layer.low, layer.high = made.zero, made.low, made.high
-        return layer, given
+        return layer
 
     def _of_bytes(
         self,
         name: str,
-        layer: _QuantizedDense | _QuantizedConv2d,
+        layer: _QuantizedDense | _QuantizedConv2d | _QuantizedGroups,
         shape: tuple[int, ...],
         values: NDArray[np.integer],
         made: Requantized | None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,45 @@ def _assert_convolution(kernels: Kernels, shape: Shape, dtype: type, forms: Sequ
             found = kernels.quantized_conv2d(*given, padding=padding, form=form)
             np.testing.assert_array_equal(found, wanted)
             found = kernels.quantized_conv2d(*given, made, padding=padding, form=form)
+            np.testing.assert_array_equal(found, _requantized(wanted, made, dtype))
+
+
+_GROUPS = {
+    "one for each channel": (1, 1),
+    "several filters for each channel": (1, 2),
+    "of a few channels": (3, 5),
+    "of four channels": (4, 6),
+    "of many filters": (8, 35),
+}
+"""Channels of a group, and filters of one."""
+
+
+@pytest.mark.parametrize("dtype", _TYPES)
+@pytest.mark.parametrize("name", _WINDOWS)
+@pytest.mark.parametrize("kind", _GROUPS)
+def test_convolutions_in_groups_are_products_of_their_channels(
+    kernels: Kernels, name: str, kind: str, dtype: type
+) -> None:
+    random, limits, (depth, each) = np.random.default_rng(7), np.iinfo(dtype), _GROUPS[kind]
+    for groups in (1, 3, 16, 37):
+        shape = replace(_WINDOWS[name], channels=groups * depth)
+        images, filters = _bytes(random, dtype, 2, *shape.size, shape.channels), groups * each
+        weights = _bytes(random, np.int8, *shape.kernel, depth, filters)
+        bias, padding = random.integers(-(2**20), 2**20, filters).astype(np.int32), int(limits.min + 7)
+        made = Requantized(
+            scales=random.uniform(0, 2**-8, filters).astype(np.float32), zero=padding, low=limits.min, high=limits.max
+        )
+        seen = shape.patches(images.astype(np.float64), padding).reshape(2, *shape.out, -1, groups, depth)
+        parts = [
+            seen[..., group, :].reshape(2, *shape.out, -1).astype(np.int64) @ part.reshape(-1, each)
+            for group, part in enumerate(np.split(weights.astype(np.int64), groups, 3))
+        ]
+        wanted = (np.concatenate(parts, -1) + bias).astype(np.int32)
+        for form in _FORMS:
+            given = shape, images, weights, bias
+            found = kernels.quantized_groups(*given, padding=padding, form=form)
+            np.testing.assert_array_equal(found, wanted)
+            found = kernels.quantized_groups(*given, made, padding=padding, form=form)
             np.testing.assert_array_equal(found, _requantized(wanted, made, dtype))
 
 

@@ -177,10 +177,11 @@ class Conv2d(Layer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuantizedConv2d(Quantized):
-    """`window` as in Conv2d; `padding` is the byte around the image."""
+    """`window` and `groups` as in Conv2d; `padding` is the byte around the image."""
 
     window: Extents
     padding: int
+    groups: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

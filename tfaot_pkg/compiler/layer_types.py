@@ -100,7 +100,9 @@ def quantized_conv2d(use: Use) -> Types:
     window = use.sizes.numbers(given.window)
     require(filters.rank == image.rank == 4 and len(window) == 13, "no filters")
     require(list(window[5:7]) == list(filters.sizes[:2]), "the window is not the filters'")
-    require(image.sizes[3] == filters.sizes[2], "channels do not fit")
+    *_, inputs, outputs = filters.sizes
+    is_of_groups = given.groups > 0 and outputs % given.groups == 0
+    require(is_of_groups and image.sizes[3] == inputs * given.groups, "channels do not fit")
     _require_quantized(use)
     ends = np.iinfo(NUMPY_TYPES[image.dtype])
     require(ends.min <= given.padding <= ends.max, "its padding is no byte of its input")

@@ -137,7 +137,8 @@ def quantized_conv2d(
     whole = (1, 1, 0, 0, 1, 1)
     sides = [whole, *_sides(run.at.numbers(attributes.window)), whole]
     seen = windows(image.astype(np.float64), sides, attributes.padding)[:, :, :, :, 0, :, :, 0]
-    return requantized(operation, _whole(_products(seen, filters)) + bias, scales)
+    parts = zip(np.split(seen, attributes.groups, 3), np.split(filters, attributes.groups, 3), strict=True)
+    return requantized(operation, _whole(np.concatenate([_products(*each) for each in parts], 3)) + bias, scales)
 
 
 def transposed_conv2d(run: Run, operation: Operation, image: Array, filters: Array, *biases: Array) -> Array:

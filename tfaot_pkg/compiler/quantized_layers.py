@@ -43,6 +43,30 @@ def packed_quantized(
     return made if scales is None else [*made, np.pad(scales, (0, panels * PANEL - columns))]
 
 
+def packed_groups(
+    filters: NDArray[np.int8], groups: int, bias: NDArray[np.int32], scales: NDArray[np.float32] | None,
+    inputs: np.dtype[Any],
+) -> list[Array]:  # fmt: skip
+    """Filters of [height, width, channels of a group, outputs], packed for each group, one after the other."""
+    columns, sizes = np.split(filters.reshape(-1, filters.shape[-1]), groups, 1), np.split(bias, groups)
+    factors = [None] * groups if scales is None else np.split(scales, groups)
+    packed = [packed_quantized(*each, inputs) for each in zip(columns, sizes, factors, strict=True)]
+    return [np.concatenate(parts) for parts in zip(*packed, strict=True)]
+
+
+def packed_depthwise(
+    filters: NDArray[np.int8], bias: NDArray[np.int32], scales: NDArray[np.float32] | None, inputs: np.dtype[Any]
+) -> list[Array]:
+    """Filters of [height, width, 1, channels], packed in the order (lines, fours of taps, channels, 4)."""
+    height, width, _, channels = filters.shape
+    behind = -channels % PANEL
+    padded = np.pad(filters[:, :, 0], ((0, 0), (0, -width % 4), (0, behind)))
+    packed = padded.reshape(height, -1, 4, channels + behind).transpose(0, 1, 3, 2).ravel()
+    sums = bias.astype(np.int64) - (128 * filters.sum((0, 1, 2), np.int64) if inputs == np.int8 else 0)
+    made: list[Array] = [packed, np.pad(sums.astype(np.int32), (0, behind))]
+    return made if scales is None else [*made, np.pad(scales, (0, behind))]
+
+
 def quantized_dense(emitter: Emitter, operation: Operation) -> str:
     inputs, rows = inputs_of(emitter, operation), Shape("s32", operation.shape.sizes[:-1]).elements
     needed = _quantized_scratch(inputs)
@@ -58,15 +82,45 @@ def _quantized_scratch(inputs: int) -> int:
 def quantized_conv2d(emitter: Emitter, operation: Operation) -> str:
     given, inputs = QuantizedConv2d.of(operation), inputs_of(emitter, operation)
     filters = emitter.known[operation.operands[1]].shape
-    if has_one_pixel(given.window, filters):
+    if given.groups == 1 and has_one_pixel(given.window, filters):
         return quantized_dense(emitter, operation)
     window = Struct(tuple(map(as_size, given.window)))
     layer = Struct((window, _quantized(emitter, operation), Size(given.padding % 256)))
+    if given.groups > 1:
+        return _in_groups(emitter, operation, window, layer)
     bands = [_band_of_bytes(named(each)) for each in windows_of(emitter, given.window)]
     needed = max(_quantized_scratch(inputs) + -(-inputs // 4), *(-(-each // 4) for each in bands))
     if all(isinstance(number, int) for number in given.window):
         emitter.remark(f"static_assert(quantizedConv2dScratch({text_of(window.pieces)}, {inputs}) <= {needed});")
     return _quantized_call(emitter, operation, "quantizedConv2d", layer, operation.shape.sizes[0], needed)
+
+
+def _in_groups(emitter: Emitter, operation: Operation, window: Struct, layer: Struct) -> str:
+    given, inputs, batch = QuantizedConv2d.of(operation), inputs_of(emitter, operation), operation.shape.sizes[0]
+    if not _is_depthwise(emitter, operation):
+        bands = [_band_of_bytes(named(each)) for each in windows_of(emitter, given.window)]
+        needed = max(_quantized_scratch(inputs) + -(-inputs // 4), *(-(-each // 4) for each in bands))
+        if all(isinstance(number, int) for number in given.window):
+            check = f"quantizedGroupsScratch({text_of(window.pieces)}, {inputs})"
+            emitter.remark(f"static_assert({check} <= {needed});")
+        of_groups = Struct((layer, Size(given.groups)))
+        return _quantized_call(emitter, operation, "quantizedGroups", of_groups, batch, needed)
+    needed = max(_depthwise_scratch(named(each)) for each in windows_of(emitter, given.window))
+    if all(isinstance(number, int) for number in given.window):
+        emitter.remark(f"static_assert(quantizedDepthwiseScratch({text_of(window.pieces)}) <= {needed});")
+    return _quantized_call(emitter, operation, "quantizedDepthwise", layer, batch, needed)
+
+
+def _is_depthwise(emitter: Emitter, operation: Operation) -> bool:
+    *_, depth, outputs = emitter.known[operation.operands[1]].shape.sizes
+    return depth.constant == 1 and outputs.constant == QuantizedConv2d.of(operation).groups
+
+
+def _depthwise_scratch(conv: Numbers) -> int:
+    """quantizedDepthwiseScratch: words."""
+    fours = -(-conv["width"] // 4)
+    columns = (conv["out_width"] - 1) * conv["stride_width"] + (fours - 1) * 4 * conv["dilation_width"] + 1
+    return conv["height"] * fours + reach(conv, "height", 1) * columns * PANEL
 
 
 def _band_of_bytes(conv: Numbers) -> int:
@@ -101,7 +155,13 @@ def _quantized(emitter: Emitter, operation: Operation) -> Struct:
     given, kept = Quantized.of(operation), [literal(emitter.known[each]) for each in operation.operands[1:]]
     dtype = NUMPY_TYPES[emitter.known[operation.operands[0]].shape.dtype]
     weights, bias, *scales = kept
-    arrays = packed_quantized(weights.reshape(inputs, -1), bias, scales[0] if scales else None, dtype)
+    factors, groups = scales[0] if scales else None, given.groups if isinstance(given, QuantizedConv2d) else 1
+    if groups == 1:
+        arrays = packed_quantized(weights.reshape(inputs, -1), bias, factors, dtype)
+    elif _is_depthwise(emitter, operation):
+        arrays = packed_depthwise(weights, bias, factors, dtype)
+    else:
+        arrays = packed_groups(weights, groups, bias, factors, dtype)
     packed = (*map(emitter.constants.place, arrays), *(() if scales else ("nullptr",)))
     flip = 0x80 if dtype == np.int8 else 0
     outputs = operation.shape.sizes[-1].constant

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfaot_pkg.compiler.attributes import Convolution, Dot, Quantized, QuantizedConv2d
+from tfaot_pkg.compiler.attributes import Convolution, Dimensions, Dot, Quantized, QuantizedConv2d
 from tfaot_pkg.compiler.image_windows import window_of
 from tfaot_pkg.compiler.layer_types import BYTES
-from tfaot_pkg.compiler.program import NUMPY_TYPES, Operation, Shape
+from tfaot_pkg.compiler.program import NO_ATTRIBUTES, NUMPY_TYPES, Operation, Shape
 from tfaot_pkg.compiler.use_def import Look
 from tfaot_pkg.ground.arrays import Array
 
@@ -38,26 +38,53 @@ def quantized(look: Look, operation: Operation) -> Operation | None:
 
 def _dense(look: Look, operation: Operation) -> Operation | None:
     given, (first, second) = Dot.of(operation), operation.operands
-    weights = _narrow(look.constant(second))
-    if operation.shape.dtype != "s32" or weights is None:
+    numbers = look.constant(second)
+    if operation.shape.dtype != "s32" or numbers is None:
         return None
     left, right = given.contracting
-    is_plain = weights.ndim == 2 and len(right) == 1 and given.batch == ((), ()) and not given.order
+    is_plain = numbers.ndim == 2 and len(right) == 1 and given.batch == ((), ()) and not given.order
     if not is_plain or left != (look.known[first].shape.rank - 1,):
         return None
-    x = _centered(look, first)
-    if x is None:
+    weights = _narrow(numbers if right == (0,) else numbers.T)
+    x = None if weights is None else _centered(look, first)
+    if weights is not None and x is not None:
+        return _layer(look, operation, *x, weights)
+    return None if weights is None else _of_rows(look, operation, first, weights)
+
+
+def _layer(look: Look, operation: Operation, x: int, zero: int, weights: Array) -> Operation:
+    operands = _operands(look, operation, x, zero, weights)
+    return replace(operation, opcode="quantized_dense", operands=operands, attributes=Quantized())
+
+
+def _of_rows(look: Look, operation: Operation, value: int, weights: Array) -> Operation | None:
+    """Bytes minus a number of their row, which is computed: the sums of the bytes, minus its products with weights."""
+    found = look.made_by(value, "subtract")
+    bytes_ = None if found is None else look.made_by(found.operands[0], "convert")
+    zero = None if found is None else look.made_by(found.operands[1], "broadcast")
+    if bytes_ is None or zero is None or look.known[bytes_.operands[0]].shape.dtype not in BYTES:
         return None
-    matrix = weights if right == (0,) else weights.T
-    return replace(
-        operation, opcode="quantized_dense", operands=_operands(look, operation, *x, matrix), attributes=Quantized()
-    )
+    axes, last = Dimensions.of(zero).dimensions, operation.shape.rank - 1
+    if last in axes:
+        return None
+    layer = look.add(replace(_layer(look, operation, bytes_.operands[0], 0, weights), id=look.fresh()))
+    totals = look.add_constant(_wrapped(weights.sum(0, dtype=np.int64)), operation)
+    pair = _spread(look, operation, zero.operands[0], axes), _spread(look, operation, totals, (last,))
+    found = replace(operation, opcode="multiply", operands=pair, attributes=NO_ATTRIBUTES)
+    product = look.add(replace(found, id=look.fresh()))
+    return replace(found, opcode="subtract", operands=(layer.id, product.id))
+
+
+def _spread(look: Look, like: Operation, value: int, axes: tuple[int, ...]) -> int:
+    """`value` with the shape of `like`."""
+    attributes = Dimensions(dimensions=axes)
+    return look.add(replace(like, id=look.fresh(), opcode="broadcast", operands=(value,), attributes=attributes)).id
 
 
 def _conv2d(look: Look, operation: Operation) -> Operation | None:
     given, (first, second) = Convolution.of(operation), operation.operands
     filters, image = _narrow(look.constant(second)), look.known[first].shape
-    is_plain = given.batch_groups == given.feature_groups == 1 and operation.shape.rank == 4
+    is_plain = given.batch_groups == 1 and operation.shape.rank == 4
     if operation.shape.dtype != "s32" or filters is None or filters.ndim != 4 or not is_plain:
         return None
     if (given.input, given.output) != ((0, 3, 1, 2), (0, 3, 1, 2)):
@@ -72,7 +99,7 @@ def _conv2d(look: Look, operation: Operation) -> Operation | None:
         return None
     out, into, down, right = given.kernel
     operands = _operands(look, operation, bytes_, zero, filters.transpose(down, right, into, out))
-    attributes = QuantizedConv2d(window=window, padding=zero)
+    attributes = QuantizedConv2d(window=window, padding=zero, groups=given.feature_groups)
     return replace(operation, opcode="quantized_conv2d", operands=operands, attributes=attributes)
 
 

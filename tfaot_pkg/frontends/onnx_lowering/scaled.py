@@ -193,7 +193,7 @@ def _gemm(call: Call) -> Value | None:
 
 def _conv(call: Call) -> Value | None:
     pair = _operands(call, 0)
-    if pair is None or call.whole("group", 1) != 1:
+    if pair is None:
         return None
     x, w = pair
 

@@ -18,6 +18,7 @@
 #include "places.h"
 #include "pooling.h"
 #include "products.h"
+#include "quantized_groups.h"
 #include "quantized_tiles.h"
 #include "reachable_functions.h"
 #include "softmax.h"
@@ -113,6 +114,17 @@ void quantizedConv2d(const QuantizedConv2d& layer, std::size_t batch, const void
   const auto byTiles = [&](auto tiles) { convolveByTiles<decltype(tiles)>(layer, batch, bytes, out, scratch); };
   if (isForTiles(layer.product, rows) && withTiles(byTiles)) return;
   withForm([&](auto form) { convolveQuantized<decltype(form)>(layer, batch, bytes, out, scratch); });
+}
+
+void quantizedDepthwise(const QuantizedConv2d& layer, std::size_t batch, const void* in, void* out,
+                        std::uint32_t* scratch) noexcept {
+  const auto* const bytes = static_cast<const std::uint8_t*>(in);
+  withForm([&](auto form) { convolveDepthwise<decltype(form)>(layer, batch, bytes, out, scratch); });
+}
+
+void quantizedGroups(const QuantizedGroups& layer, std::size_t batch, const void* in, void* out, std::uint32_t* scratch) noexcept {
+  const auto* const bytes = static_cast<const std::uint8_t*>(in);
+  withForm([&](auto form) { convolveGroups<decltype(form)>(layer.layer, layer.groups, batch, bytes, out, scratch); });
 }
 
 void sparseDense(const SparseDense& layer, std::size_t batch, const float* in, float* out, float* scratch) noexcept {

@@ -43,6 +43,10 @@ struct InPairs {
   static TFAOT_INLINE Inputs inputs(const std::uint32_t* even, const std::uint32_t* odd) {
     return {bitsAs<Integers>(broadcast(*even)), bitsAs<Integers>(broadcast(*odd))};
   }
+  static TFAOT_INLINE Inputs lanes(Unsigned fours) {
+    const Unsigned low = broadcastByCode(0x00ff00ffu);
+    return {bitsAs<Integers>(fours & low), bitsAs<Integers>(fours >> 8 & low)};
+  }
   static TFAOT_INLINE Weights weights(const std::int8_t* from) {
     const Shorts both = bitsAs<Shorts>(load(from));
     return {bitsAs<Integers>((both << 8) >> 8), bitsAs<Integers>(both >> 8)};
@@ -61,6 +65,7 @@ struct InFours {
 
   static TFAOT_INLINE void put(Unsigned fours, std::uint32_t* all, std::uint32_t*) { store(all, fours); }
   static TFAOT_INLINE Inputs inputs(const std::uint32_t* all, const std::uint32_t*) { return broadcast(*all); }
+  static TFAOT_INLINE Inputs lanes(Unsigned fours) { return fours; }
   static TFAOT_INLINE Weights weights(const std::int8_t* from) { return bitsAs<Integers>(load(from)); }
   static TFAOT_INLINE Unsigned add(Unsigned sums, Inputs inputs, Weights weights) { return addDots(sums, inputs, weights); }
 };

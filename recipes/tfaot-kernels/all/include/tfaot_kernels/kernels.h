@@ -240,6 +240,26 @@ constexpr std::size_t quantizedConv2dScratch(const Window& window, std::size_t i
 /// `in`: batch x inHeight x inWidth x channels bytes; `out`: batch x outHeight x outWidth x filters, as quantizedDense.
 void quantizedConv2d(const QuantizedConv2d& layer, std::size_t batch, const void* in, void* out, std::uint32_t* scratch) noexcept;
 
+/// Words of scratch that quantizedDepthwise needs for any batch.
+constexpr std::size_t quantizedDepthwiseScratch(const Window& window) noexcept;
+
+/// A convolution of bytes with one filter for each channel. `product` has the channels as its outputs and `height` times `width`
+/// inputs; its weights are packed line by line of a filter: groups of four taps that lie side by side, with zeros behind the
+/// last one, and in each group the four taps of each channel, with zeros up to a multiple of kPanel channels.
+void quantizedDepthwise(const QuantizedConv2d& layer, std::size_t batch, const void* in, void* out, std::uint32_t* scratch) noexcept;
+
+/// A convolution of bytes in groups: filters see the channels of their group only.
+struct QuantizedGroups {
+  /// `product` has the inputs of one group and the outputs of all. Weights are packed for each group, one after the other, and
+  /// so are bias and scales, each for all columns of the group's panels.
+  QuantizedConv2d layer;
+  std::size_t groups;  ///< divides channels and outputs
+};
+
+constexpr std::size_t quantizedGroupsScratch(const Window& window, std::size_t inputs) noexcept;
+
+void quantizedGroups(const QuantizedGroups& layer, std::size_t batch, const void* in, void* out, std::uint32_t* scratch) noexcept;
+
 /// A dense layer whose inputs and weights are rounded to bfloat16; sums and everything else are float32. Numbers are rounded to
 /// nearest, half to even, and become zero if their size is below 2^-56. The order of a sum is that of the instruction TDPBF16PS of
 /// AMX: for each 32 inputs the fused products of those at even places in order from zero on, those at odd places likewise, both

@@ -225,6 +225,31 @@ constexpr std::size_t quantizedConv2dScratch(const Window& window, std::size_t i
   return band.isInPlace && foursOf(band.bytes) > windows ? foursOf(band.bytes) : windows;
 }
 
+constexpr std::size_t panelsOf(std::size_t columns) { return (columns + kPanel - 1) / kPanel; }
+
+/// Bytes of the packed weights of a group.
+constexpr std::size_t sizeOfGroup(std::size_t inputs, std::size_t outputs) {
+  const std::size_t fours = foursOf(inputs), behind = fours > kTileFours ? (kTileFours - fours % kTileFours) % kTileFours : 0;
+  return (panelsOf(outputs) * fours + behind) * kPanel * 4;
+}
+
+/// Pixels of a line at which groups of four taps begin.
+constexpr std::size_t columnsOfFours(const Window& window) {
+  return (window.outWidth - 1) * window.strideWidth + (foursOf(window.width) - 1) * 4 * window.dilationWidth + 1;
+}
+
+/// With the lines that a window sees, of the channels of a vector.
+constexpr std::size_t quantizedDepthwiseScratch(const Window& window) noexcept {
+  const std::size_t lines = reach(window.height, window.dilationHeight) * columnsOfFours(window);
+  return window.height * foursOf(window.width) + lines * kPanel;
+}
+
+/// With a copy of a window, or of lines.
+constexpr std::size_t quantizedGroupsScratch(const Window& window, std::size_t inputs) noexcept {
+  const std::size_t windows = quantizedDenseScratch(inputs) + foursOf(inputs), band = foursOf(bandOfBytes(window).bytes);
+  return windows > band ? windows : band;
+}
+
 /// Inputs of a layer of bfloat16 whose products are added at a time, unless a convolution has smaller blocks, and rows that are
 /// multiplied at a time (bfloat16.h).
 inline constexpr std::size_t kBfloat16Block = 32, kBfloat16Rows = 32;
