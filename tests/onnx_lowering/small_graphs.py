@@ -26,14 +26,14 @@ def node(op: str, inputs: str, outputs: str, *, domain: str = "ai.onnx", **attri
 
 def document(
     nodes: Sequence[Node], tensors: Mapping[str, Array], axes: Sequence[object], *, dtype: str = "float32",
-    dtypes: Mapping[str, str] | None = None,
+    dtypes: Mapping[str, str] | None = None, by_row: bool = False,
 ) -> Any:  # fmt: skip
     """A graph from x to y. `dtypes` are the types of tensors that NumPy alone does not have."""
     return {
         "opsets": {"ai.onnx": 18, "ai.onnx.ml": 3},
         "inputs": [{"name": "x", "key": "x", "dtype": dtype, "shape": None, "axes": list(axes)}],
         "outputs": [{"name": "y", "key": "y"}],
-        "by_row": False,
+        "by_row": by_row,
         "dtypes": dict(dtypes or {}),
         "graph": {
             "inputs": ["x"], "outputs": ["y"], "nodes": nodes, "tensors": {name: name for name in tensors}, "shapes": {},
@@ -43,10 +43,10 @@ def document(
 
 def model_of(
     nodes: Sequence[Node], axes: Sequence[object], tensors: Mapping[str, object] | None = None, *,
-    dtype: str = "float32", dtypes: Mapping[str, str] | None = None,
+    dtype: str = "float32", dtypes: Mapping[str, str] | None = None, by_row: bool = False,
 ) -> Model:  # fmt: skip
     arrays = {name: np.asarray(values) for name, values in (tensors or {}).items()}
-    return read(json.dumps(document(nodes, arrays, axes, dtype=dtype, dtypes=dtypes)).encode(), arrays)
+    return read(json.dumps(document(nodes, arrays, axes, dtype=dtype, dtypes=dtypes, by_row=by_row)).encode(), arrays)
 
 
 def run_by_interpreter(

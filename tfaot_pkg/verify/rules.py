@@ -512,7 +512,7 @@ RULES: tuple[Rule, ...] = (
         freedom=QUANTIZED,
         excuses=_of_no_integer,
         source="QONNX's executor holds integers as floats, and passes NaN on, which ONNX Runtime's maxima may lose; "
-        "integers have no NaN",
+        "integers have no NaN, and ONNX does not say which one QuantizeLinear makes of it",
         elements="those for which the answer is NaN; of the class nonfinite all of such rows",
     ),
     Rule(

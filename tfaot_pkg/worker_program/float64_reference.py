@@ -5,6 +5,7 @@ the framework they depend on (messages/open_results.py).
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,14 +26,23 @@ _OFF, _SHARE = 1e-2, 0.5
 """A walk is believed if this share of its numbers differs from the answers by less than so much of the largest one."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Three runs of a batch, by output, and the rows that meet operands of a freedom. `defined` may be empty."""
+
+    plain: dict[str, Array]
+    exact: dict[str, Array]
+    defined: dict[str, Array]
+    masks: dict[tuple[str, str], Array]
+
+
 class Walks:
     """Walks of a model over its batches."""
 
     def __init__(self, model: Any, request: Reference) -> None:
-        walkable = hasattr(model, "walk") and not request.by_row and not request.counted
-        self._walk = model.walk if walkable else None
+        self._walk = model.walk if hasattr(model, "walk") and not request.counted else None
         self._cannot, self._walked = getattr(model, "not_walked", ()), False
-        self._spent = 0.0
+        self._request, self._spent = request, 0.0
 
     def of(self, feeds: dict[str, Array], answers: dict[str, Array], rows: int) -> dict[str, Array]:
         """Beside the framework's `answers` for a batch: "O/exact" in float64, "O/plain" with no rewritten graph, and
@@ -42,12 +52,9 @@ class Walks:
         """
         if self._walk is None or self._spent > _SECONDS:
             return {}
-        start, seen = time.process_time(), Observer(rows)
+        start = time.process_time()
         try:
-            plain = self._walk(feeds, double=False, observe=seen.first)
-            exact = self._walk(feeds, double=True, observe=seen.second)
-            meets = any(freedom in FREEDOMS for freedom, _ in seen.found)
-            defined = self._walk(feeds, double=False, observe=None) if meets else {}
+            seen = self._by_row(feeds, rows) if self._request.by_row else self._seen(feeds, rows)
         except self._cannot:
             # Of one batch it may reject values; if the first one cannot be walked, none can.
             self._walk = self._walk if self._walked else None
@@ -55,16 +62,48 @@ class Walks:
         finally:
             self._spent += time.process_time() - start
         self._walked = True
-        if any(plain[name].shape != array.shape or exact[name].shape != array.shape for name, array in answers.items()):
-            return {}
-        found = {f"free/{freedom}/{operation}": mask for (freedom, operation), mask in seen.found.items()}
+        for name, array in answers.items():
+            if seen.plain[name].shape != array.shape or seen.exact[name].shape != array.shape:
+                return {}
+        found = {f"free/{freedom}/{operation}": mask for (freedom, operation), mask in seen.masks.items()}
         found["walked"] = np.ones(rows, bool)
         for name, array in answers.items():
-            if name in defined:
-                found[f"{name}/defined"] = defined[name]
-            if _near(plain[name], array, _ordered(found, rows)):
-                found |= {f"{name}/exact": exact[name], f"{name}/plain": plain[name]}
+            if name in seen.defined:
+                found[f"{name}/defined"] = seen.defined[name]
+            if _near(seen.plain[name], array, _ordered(found, rows)):
+                found |= {f"{name}/exact": seen.exact[name], f"{name}/plain": seen.plain[name]}
         return found
+
+    def _seen(self, feeds: dict[str, Array], rows: int) -> _Seen:
+        assert self._walk is not None
+        observer = Observer(rows)
+        plain = self._walk(feeds, double=False, observe=observer.first)
+        exact = self._walk(feeds, double=True, observe=observer.second)
+        meets = any(freedom in FREEDOMS for freedom, _ in observer.found)
+        defined = self._walk(feeds, double=False, observe=None) if meets else {}
+        return _Seen(plain, exact, defined, observer.found)
+
+    def _by_row(self, feeds: dict[str, Array], rows: int) -> _Seen:
+        """A batch of which the framework computes one row at a time."""
+        batched, parts = self._request.batched, []
+        for row in range(rows):
+            one = {name: each[row : row + 1] if name in batched else each for name, each in feeds.items()}
+            parts.append(self._seen(one, 1))
+        freedoms = dict.fromkeys(freedom for part in parts for freedom in part.masks)
+        nothing = np.zeros(1, bool)
+        return _Seen(
+            self._joined([part.plain for part in parts]),
+            self._joined([part.exact for part in parts]),
+            self._joined([part.defined or part.plain for part in parts]) if any(p.defined for p in parts) else {},
+            {each: np.concatenate([part.masks.get(each, nothing) for part in parts]) for each in freedoms},
+        )
+
+    def _joined(self, parts: list[dict[str, Array]]) -> dict[str, Array]:
+        # Outputs without a batch axis are those of the first row, as in reference.py.
+        return {
+            name: np.concatenate([part[name] for part in parts]) if name in self._request.stacked else first
+            for name, first in parts[0].items()
+        }
 
 
 def _ordered(found: dict[str, Array], rows: int) -> Array:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, Size
+from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, ROWS, Size
 from tfaot_pkg.frontends.lowering.builder import Builder
 from tfaot_pkg.frontends.lowering.values import Value
 from tfaot_pkg.frontends.onnx_lowering.convolutions import by_channel, channels_first, convolution, whole_filters
@@ -24,6 +24,8 @@ def spread_along(b: Builder, values: Value, x: Value, axis: int, block: int = 0)
     """`values`, one for all, one for each element of an axis, or one for each block along it, in the shape of `x`."""
     if values.rank == 0 or values.sizes == (ONE,):
         return b.reshape(values, [])
+    if values.rank == x.rank > 1 and not block:  # one for each row of the batch (_by_range)
+        return values
     if block:
         wide = stretched(b, values, [axis + 1])
         many = b.spread(wide, [Size(block) if each == axis + 1 else size for each, size in enumerate(wide.sizes)])
@@ -97,14 +99,43 @@ def _dynamic_quantize(call: Call) -> Results:
 
 def _by_range(call: Call) -> tuple[Value, Value, Value]:
     """Bytes, their scale and their zero point."""
-    b, x = call.builder, call.input(0)
-    a, axes = Arithmetic(b, x), range(x.rank)
-    low, high = a.min(minimum(b, x, axes, keep=False), 0), a.max(maximum(b, x, axes, keep=False), 0)
+    return by_range(call, call.input(0))
+
+
+def by_range(call: Call, x: Value) -> tuple[Value, Value, Value]:
+    """Bytes of `x`, with a scale and a zero point: scalars, or, if the framework computes row by row, those of rows."""
+    b = call.builder
+    a, (low, high) = Arithmetic(b, x), _range(call, x)
+    low, high = a.min(low, 0), a.max(high, 0)
     scale = a.div(a.sub(high, low), 255)
     # Zero is in the range always (above), so that it is represented exactly, as padding needs.
     zero = a.unary("round-nearest-even", a.min(a.max(a.div(a.unary("negate", low), scale), 0), 255))
     number = b.convert(b.convert(zero, "s32"), "u8")
     return quantized(call, a.div(x, scale), number, "u8"), scale, number
+
+
+def _range(call: Call, x: Value) -> tuple[Value, Value]:
+    """The least and the largest number, of each row if the framework computes one at a time: with axes as x has."""
+    b, place = call.builder, next((each for each, size in enumerate(x.sizes) if size.grows), None)
+    if not call.by_row or place is None:
+        axes = range(x.rank)
+        return minimum(b, x, axes, keep=False), maximum(b, x, axes, keep=False)
+    # Rows may share an axis with what follows them, as time steps.
+    many = x.sizes[place].per_row
+    apart = x if many == ONE else b.reshape(x, [*x.sizes[:place], ROWS, many, *x.sizes[place + 1 :]])
+    low, high = (_of_rows(b, each, apart, place, x) for each in (minimum, maximum))
+    return low, high
+
+
+def _of_rows(b: Builder, reduced: Callable[..., Value], apart: Value, place: int, x: Value) -> Value:
+    """One number for each row of `apart`, along the axis `place`, with as many axes as `x` has."""
+    found = reduced(b, apart, [each for each in range(apart.rank) if each != place], keep=False)
+    sizes = [ROWS if each == place else ONE for each in range(x.rank)]
+    if apart.rank == x.rank:
+        return b.reshape(found, sizes)
+    wide = b.reshape(found, [*sizes[: place + 1], ONE, *sizes[place + 1 :]])
+    spread = b.spread(wide, [*sizes[: place + 1], apart.sizes[place + 1], *sizes[place + 1 :]])
+    return b.reshape(spread, [x.sizes[place] if each == place else ONE for each in range(x.rank)])
 
 
 def requantized(call: Call, total: Value, factor: Value, zero: Value) -> Value:
@@ -224,14 +255,6 @@ def _to_float(call: Call, given: list[Value | None]) -> Value:
     a = Arithmetic(b, made)
     made = a.mul(made, a.mul(x_scale, y_scale))
     return made if bias is None else a.add(made, bias)
-
-
-@operator("DynamicQuantizeLSTM", domain=MICROSOFT)
-def _dynamic_quantize_lstm(call: Call) -> Value:
-    raise call.fault(
-        "recurrent layers whose states are quantized: quantize other layers only, "
-        "quantize_dynamic(..., op_types_to_quantize=['MatMul', 'Gemm'])"
-    )
 
 
 @operator("DynamicQuantizeMatMul", domain=MICROSOFT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,8 +23,9 @@ from tfaot_pkg.frontends.onnx_lowering.elementwise import (
 )
 from tfaot_pkg.frontends.onnx_lowering.indexing import reversed_rows
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, element, join, reverse, stretched
-from tfaot_pkg.frontends.onnx_lowering.products import matmul
-from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
+from tfaot_pkg.frontends.onnx_lowering.products import centered, matmul
+from tfaot_pkg.frontends.onnx_lowering.quantized import by_range
+from tfaot_pkg.frontends.onnx_lowering.table import MICROSOFT, Call, Results, operator
 
 _Activation = Callable[[Arithmetic, Value, float, float], Value]
 
@@ -52,8 +53,17 @@ _DIRECTIONS = {"forward": [False], "reverse": [True], "bidirectional": [False, T
 """Whether it runs backwards, for each direction."""
 
 
+@operator("DynamicQuantizeLSTM", domain=MICROSOFT)
+def _dynamic_quantize_lstm(call: Call) -> Results:
+    return _outputs(replace(call, node=replace(call.node, op="LSTM")))
+
+
 @operator("RNN", "GRU", "LSTM")
-def _layer(call: Call) -> tuple[Value, ...]:
+def _layer(call: Call) -> Results:
+    return _outputs(call)
+
+
+def _outputs(call: Call) -> tuple[Value, ...]:
     """All outputs: [steps, directions, batch, units] and the last states, or with the batch first (`layout` 1)."""
     b, x, lengths = call.builder, call.input(0), call.maybe(4)
     batch_first = bool(call.whole("layout", 0))
@@ -83,14 +93,34 @@ def _are_full(lengths: Value, steps: Size) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bytes:
+    """Weights [inputs, outputs] of bytes with one scale, or one for each output, and as many zero points."""
+
+    call: Call
+    whole: Value
+    scale: Value
+
+    def product(self, x: Value) -> Value:
+        """With bytes of `x`, whose scale is that of all of its steps, or of one of them."""
+        b, (found, scale, zero) = self.call.builder, by_range(self.call, x)
+        made = b.convert(matmul(b, centered(b, found, zero, -2), self.whole), "f32")
+        a = Arithmetic(b, made)
+        return a.mul(made, a.mul(scale, self.scale))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Cell:
-    """One direction of a layer. Weights are as products need them; `bias` is added to `given`, `late` inside a gate."""
+    """One direction of a layer. Weights are as products need them; `bias` is added to `given`, `late` inside a gate.
+
+    Weights of an LSTM may be bytes. Products with them are those of bytes, too, and biases come after them, as in ONNX
+    Runtime.
+    """
 
     builder: Builder
     kind: str
     units: int
-    w: Value
-    r: Value
+    w: Value | Bytes
+    r: Value | Bytes
     bias: Value
     late: Value | None
     peepholes: Sequence[Value]
@@ -100,13 +130,17 @@ class _Cell:
 
     def products(self, x: Value) -> Value:
         """The products with the inputs of all steps, computed before the loop: they do not depend on the state."""
-        return Arithmetic(self.builder, x).add(matmul(self.builder, x, self.w), self.bias)
+        made = self._product(x, self.w)
+        return made if isinstance(self.w, Bytes) else Arithmetic(self.builder, x).add(made, self.bias)
+
+    def _product(self, x: Value, weights: Value | Bytes) -> Value:
+        return weights.product(x) if isinstance(weights, Bytes) else matmul(self.builder, x, weights)
 
     def step(self, given: Value, states: Sequence[Value]) -> list[Value]:
         """The states after one step; `given` is the step's part of `products`."""
         if self.kind == "RNN":
             a = Arithmetic(self.builder, given)
-            return [self._active(a, 0, a.add(given, matmul(self.builder, states[0], self.r)))]
+            return [self._active(a, 0, a.add(given, self._product(states[0], self.r)))]
         return self._gru(given, states[0]) if self.kind == "GRU" else self._lstm(given, states[0], states[1])
 
     def _part(self, x: Value, start: int, end: int) -> Value:
@@ -114,6 +148,7 @@ class _Cell:
 
     def _gru(self, given: Value, state: Value) -> list[Value]:
         b, a = self.builder, Arithmetic(self.builder, given)
+        assert isinstance(self.r, Value)
         gates_given, hidden_given = self._part(given, 0, 2), self._part(given, 2, 3)
         if self.late is not None:
             inner = matmul(b, state, self.r)
@@ -129,7 +164,8 @@ class _Cell:
 
     def _lstm(self, given: Value, state: Value, cell: Value) -> list[Value]:
         a = Arithmetic(self.builder, given)
-        gates = a.add(given, matmul(self.builder, state, self.r))
+        gates = a.add(given, self._product(state, self.r))
+        gates = a.add(gates, self.bias) if isinstance(self.r, Bytes) else gates
         # ONNX's order: input, output, forget, cell; of peepholes input, output, forget.
         enter, leave, forget, new = (self._part(gates, place, place + 1) for place in range(4))
         if self.peepholes:
@@ -150,10 +186,11 @@ def _cell(call: Call, place: int) -> _Cell:
     b, kind = call.builder, call.op
     gates, names = _GATES[kind]
     w, r = (element(b, call.input(number), 0, place) for number in (1, 2))
-    units = call.number(r.sizes[-1], "the number of its units")
+    is_of_bytes = call.node.domain == MICROSOFT
+    units = call.number(r.sizes[0 if is_of_bytes else -1], "the number of its units")
     width = gates * units
     bias = call.maybe(3)
-    both = known(np.zeros(2 * width), w.dtype) if bias is None else element(b, bias, 0, place)
+    both = known(np.zeros(2 * width), "f32" if is_of_bytes else w.dtype) if bias is None else element(b, bias, 0, place)
     first, second = cut(b, both, 0, ZERO, Size(width)), cut(b, both, 0, Size(width), Size(2 * width))
     late = None
     if kind == "GRU" and call.whole("linear_before_reset", 0):
@@ -166,11 +203,20 @@ def _cell(call: Call, place: int) -> _Cell:
         if seen.numbers is None or seen.numbers.any():
             peepholes = [cut(b, seen, 0, Size(each * units), Size((each + 1) * units)) for each in range(3)]
     return _Cell(
-        builder=b, kind=kind, units=units, w=b.transpose(w, [1, 0]), r=b.transpose(r, [1, 0]),
+        builder=b, kind=kind, units=units,
+        w=_bytes(call, w, place, 8) if is_of_bytes else b.transpose(w, [1, 0]),
+        r=_bytes(call, r, place, 10) if is_of_bytes else b.transpose(r, [1, 0]),
         bias=Arithmetic(b, first).add(first, second), late=late, peepholes=peepholes,
         activations=_activations_of(call, names, place), clip=call.real("clip", 0),
         is_coupled=bool(call.whole("input_forget", 0)),
     )  # fmt: skip
+
+
+def _bytes(call: Call, weights: Value, place: int, scales: int) -> Bytes:
+    """The weights of a direction, whose scales and zero points are the inputs from `scales` on."""
+    b, zero = call.builder, call.maybe(scales + 1)
+    whole = centered(b, weights, None if zero is None else element(b, zero, 0, place), -1)
+    return Bytes(call=call, whole=whole, scale=element(b, call.input(scales), 0, place))
 
 
 def _activations_of(call: Call, names: tuple[str, ...], place: int) -> list[Callable[[Arithmetic, Value], Value]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from from_onnx import interpreter
-from from_onnx.authored_nodes import CutSession
+from from_onnx.authored_nodes import CutSession, nodes_of
 from from_onnx.borders import as_numbers
 from from_onnx.reading import keys_of
 from from_onnx.sessions import session
@@ -17,7 +17,7 @@ from messages.requests import Reference
 if TYPE_CHECKING:
     from framework_types import Array, Session
     from messages import open_results
-    from onnx import ModelProto, NodeProto
+    from onnx import ModelProto
 
 
 _loaded: dict[str, Any] = {}
@@ -128,7 +128,7 @@ def _whole(file: str, *, fusing: bool) -> Session:
 
 def _sort(model: ModelProto) -> None:
     """Make each TopK with `sorted=0`, whose order the standard leaves open, give its elements in order."""
-    for node in _nodes(model):
+    for node in nodes_of(model):
         for attribute in node.attribute if node.op_type == "TopK" else ():
             if attribute.name == "sorted":
                 attribute.i = 1
@@ -138,14 +138,5 @@ def _operations(file: str) -> list[str]:
     """The kinds of nodes, also as `ai.onnx.NAME`: TensorFlow has operations of the same names."""
     import onnx
 
-    found = {node.op_type for node in _nodes(onnx.load(file, load_external_data=False))}
+    found = {node.op_type for node in nodes_of(onnx.load(file, load_external_data=False))}
     return sorted(found | {f"ai.onnx.{name}" for name in found})
-
-
-def _nodes(model: ModelProto) -> Iterator[NodeProto]:
-    """All nodes: inner graphs and functions have nodes of their own."""
-    waiting = [model.graph.node, *(function.node for function in model.functions)]
-    while waiting:
-        for node in waiting.pop():
-            yield node
-            waiting += [attribute.g.node for attribute in node.attribute if attribute.HasField("g")]

@@ -6,7 +6,7 @@ ONNX Runtime has no code for them, so a model is cut at these nodes, and it runs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 import asking
@@ -132,3 +132,12 @@ def require_outside(model: ModelProto, operations: Collection[str]) -> None:
                     f"{node.op_type} (node {node.name!r}) is in a loop, a branch or a function of the file",
                     "call an operation of the author's in the graph itself",
                 )
+
+
+def nodes_of(model: ModelProto) -> Iterator[NodeProto]:
+    """All nodes: inner graphs and functions have nodes of their own."""
+    waiting = [model.graph.node, *(function.node for function in model.functions)]
+    while waiting:
+        for node in waiting.pop():
+            yield node
+            waiting += [attribute.g.node for attribute in node.attribute if attribute.HasField("g")]

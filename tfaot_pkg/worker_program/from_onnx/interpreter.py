@@ -9,6 +9,7 @@ import defined_results
 import numpy as np
 from from_onnx.graphs import QONNX
 from from_onnx.operators import operators
+from from_onnx.quantized_operators import quantized_operators
 from messages import open_results
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Walk:
 
         if (double, defines) not in self._evaluators:
             opset = min((each.version for each in self._models[double].opset_import if not each.domain), default=19)
-            own = [*self._more, *operators(opset), *([_conversion()] if defines else [])]
+            own = [*self._more, *operators(opset), *quantized_operators(), *([_conversion()] if defines else [])]
             self._evaluators[double, defines] = ReferenceEvaluator(self._models[double], new_ops=own)
         return self._evaluators[double, defines]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from from_onnx import exported, fixed_point
-from from_onnx.authored_nodes import has_foreign, require_outside
+from from_onnx.authored_nodes import has_foreign, nodes_of, require_outside
 from from_onnx.borders import as_numbers
 from from_onnx.graphs import GRAPH, NATIVE, OLDEST, TENSORS
 from from_onnx.sessions import session
@@ -57,6 +57,7 @@ def read(request: ReadOnnx, report: Report) -> SourceModel:
     keys = keys_of(inputs, "input"), keys_of(model.graph.output, "output")
     names_first = not request.shapes and _are_no_rows(inputs)
     by_row = _give_shapes(inputs, keys[0], request.shapes)
+    by_row = by_row or _quantizes_rows(model, keys[0], request.shapes, names_first)
     framework, symbols = exported.about(model)
     names = [f"in/{each.name}" for each in inputs] + [f"out/{each.name}" for each in model.graph.output]
     answered = bool(request.out) and exported.write_answers(model, names, request.out)
@@ -295,6 +296,34 @@ def _give_shapes(
             else:
                 axis.dim_param = "batch" if size is None else size
     return by_row
+
+
+_OF_RANGES = frozenset({"DynamicQuantizeLSTM", "DynamicQuantizeLinear", "DynamicQuantizeMatMul"})
+"""Operators that choose scales by the range of their inputs."""
+
+
+def _quantizes_rows(
+    model: ModelProto,
+    keys: Mapping[str, ValueInfoProto],
+    shapes: Mapping[str, tuple[int | str | None, ...]],
+    names_first: bool,
+) -> bool:
+    """Whether each row is quantized as one alone: scales of a whole batch would let rows depend on one another."""
+    return _has_batch(keys, shapes, names_first) and any(node.op_type in _OF_RANGES for node in nodes_of(model))
+
+
+def _has_batch(
+    keys: Mapping[str, ValueInfoProto], shapes: Mapping[str, tuple[int | str | None, ...]], names_first: bool
+) -> bool:
+    """Whether the first axis of an input is the batch."""
+    for name, value in keys.items():
+        axes = value.type.tensor_type.shape.dim
+        if name in shapes:
+            if shapes[name][:1] == (None,):
+                return True
+        elif axes and _fixed(axes[0]) is None and not names_first:
+            return True
+    return False
 
 
 def _are_no_rows(inputs: list[ValueInfoProto]) -> bool:

@@ -31,9 +31,11 @@ Bools = npt.NDArray[np.bool_]
 
 _NOISE = 4.0
 """A factor on the largest difference between an operand in float32 and in float64, within its row."""
+_ROUNDING_WITHIN = ("ai.onnx.DynamicQuantizeLSTM", "ai.onnx.QGemm", "ai.onnx.QLinear")
+"""Prefixes of operations that round what is no operand of theirs."""
 _OF_DIFFERENCES = frozenset(
-    "AdjustHue AdjustSaturation CumulativeLogsumexp GRU HSVToRGB LSTM LogSoftmax MaxPool3DGradGrad MaxPoolGradGrad "
-    "MaxPoolGradGradV2 RGBToHSV RNN ReduceLogSumExp Softmax".split()
+    "AdjustHue AdjustSaturation CumulativeLogsumexp DynamicQuantizeLSTM GRU HSVToRGB LSTM LogSoftmax "
+    "MaxPool3DGradGrad MaxPoolGradGrad MaxPoolGradGradV2 RGBToHSV RNN ReduceLogSumExp Softmax".split()
 )
 """Maxima whose operands are subtracted from one another."""
 _AT_INTEGERS = frozenset(
@@ -147,6 +149,13 @@ def _nan(node: Node, _exact: Node) -> list[Bools]:
     return [_rows_of(np.isnan(each)) for each in arrays]
 
 
+def _no_integer(node: Node, exact: Node) -> list[Bools]:
+    """NaN, and what makes NaN of a range."""
+    if "Dynamic" not in node.operation:
+        return _nan(node, exact)
+    return [_rows_of(~np.isfinite(each)) for each in node.operands[:1] if each.ndim]
+
+
 def _maximum(node: Node, exact: Node) -> list[Bools]:
     if node.operation.rpartition(".")[2] not in _OF_DIFFERENCES:
         return _nan(node, exact)
@@ -198,8 +207,8 @@ def _sum_of_two(values: Array, axis: int) -> Array:
 
 def _step(node: Node, exact: Node) -> Bools | None:
     x, right = node.operands[0], exact.operands[0]
-    if node.operation.startswith("ai.onnx.QLinear"):
-        return np.ones(max(len(x) if x.ndim else 1, 1), bool)  # what is rounded is no operand
+    if node.operation.startswith(_ROUNDING_WITHIN):
+        return np.ones(max(len(x) if x.ndim else 1, 1), bool)
     if x.dtype.kind != "f":
         return None
     y = node.operands[1] if len(node.operands) > 1 else None
@@ -321,7 +330,7 @@ _CONDITIONS: dict[str, Callable[[Node, Node], Bools | list[Bools] | None]] = {
     DIVISION: _division,
     MAXIMUM: _maximum,
     ORDER: _nan,
-    QUANTIZED: _nan,
+    QUANTIZED: _no_integer,
     TIES: _ties,
     STEP: _step,
     OVERFLOW: _overflow,

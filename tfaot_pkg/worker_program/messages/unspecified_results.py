@@ -29,9 +29,9 @@ _SUMS = _named(
     "Conv3D Cumsum DepthwiseConv2dNative Einsum FFT FFT2D FFT3D FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 IFFT "
     "IFFT2D IFFT3D IRFFT IRFFT2D IRFFT3D L2Loss MatMul Mean RFFT RFFT2D RFFT3D ResizeArea ResizeBicubic "
     "ResizeBilinear SparseDenseMatMul Sum UnsortedSegmentSum",
-    "AveragePool BatchNormalization Conv ConvTranspose CumSum DFT Einsum GRU Gemm GlobalAveragePool "
-    "InstanceNormalization LSTM LayerNormalization LpNormalization MatMul RNN ReduceL1 ReduceL2 ReduceMean ReduceSum "
-    "ReduceSumSquare Resize STFT Sum",
+    "AveragePool BatchNormalization Conv ConvTranspose CumSum DFT DynamicQuantizeLSTM Einsum GRU Gemm "
+    "GlobalAveragePool InstanceNormalization LSTM LayerNormalization LpNormalization MatMul RNN ReduceL1 ReduceL2 "
+    "ReduceMean ReduceSum ReduceSumSquare Resize STFT Sum",
     "convolution dot_general reduce",
     "_fft_c2c _fft_c2r _fft_r2c addmm avg_pool1d avg_pool2d avg_pool3d bmm cdist convolution cumsum embedding_bag "
     "group_norm gru index_add instance_norm layer_norm linalg_vector_norm linear logsumexp lstm matmul mean mm "
@@ -45,6 +45,7 @@ _PRODUCTS = _named(
     "_to_copy add addcdiv addcmul cosh cumprod div elu exp expm1 gelu mul pow prod reciprocal rsub selu sinh sub",
 )
 
+_DYNAMIC = "DynamicQuantizeLSTM DynamicQuantizeLinear DynamicQuantizeMatMul"
 _OF_FEW_BITS = frozenset(f"qonnx.{each}" for each in ("BipolarQuant", "IntQuant", "Quant", "Trunc"))
 
 OPERATIONS = {
@@ -72,8 +73,9 @@ OPERATIONS = {
         "MaxPool3DGradGrad MaxPoolGradGrad MaxPoolGradGradV2 MaxPoolV2 Maximum Min Minimum Relu Relu6 ReluGrad Selu "
         "Softmax SegmentMax SegmentMin UnsortedSegmentMax UnsortedSegmentMin AdjustHue AdjustSaturation HSVToRGB "
         "RGBToHSV",
-        "ArgMax ArgMin Clip Elu GRU GlobalMaxPool HardSigmoid HardSwish Hardmax LSTM LeakyRelu LogSoftmax Max MaxPool "
-        "Min PRelu RNN ReduceLogSumExp ReduceMax ReduceMin Relu ScatterElements ScatterND Selu Softmax ThresholdedRelu",
+        "ArgMax ArgMin Clip DynamicQuantizeLSTM Elu GRU GlobalMaxPool HardSigmoid HardSwish Hardmax LSTM LeakyRelu "
+        "LogSoftmax Max MaxPool Min PRelu RNN ReduceLogSumExp ReduceMax ReduceMin Relu ScatterElements ScatterND Selu "
+        "Softmax ThresholdedRelu",
         "clamp maximum minimum reduce reduce_window",
     ),
     # No order contains NaN, and none of the frameworks documents where it puts them.
@@ -85,13 +87,15 @@ OPERATIONS = {
         "Cast Ceil Equal FakeQuantWithMinMaxArgs FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsPerChannel Floor "
         "FloorDiv FloorMod Greater GreaterEqual Less LessEqual NotEqual QuantizeAndDequantizeV2 "
         "QuantizeAndDequantizeV3 QuantizeAndDequantizeV4 Rint Round Sign",
-        "Cast Ceil DynamicQuantizeLinear Equal Floor Greater GreaterOrEqual Less LessOrEqual Mod QLinearAdd "
-        "QLinearConv QLinearMatMul QuantizeLinear Round Sign",
+        f"Cast Ceil {_DYNAMIC} Equal Floor Greater GreaterOrEqual Less LessOrEqual Mod "
+        "QGemm QLinearAdd QLinearAveragePool QLinearConcat QLinearConv QLinearGlobalAveragePool QLinearLeakyRelu "
+        "QLinearMatMul QLinearMul QLinearReduceMean QLinearSigmoid QLinearSoftmax QuantizeLinear Round Sign",
         "ceil compare convert floor round_nearest_afz round_nearest_even sign",
         "_to_copy bucketize ceil div eq floor floor_divide fmod ge gt le lt ne remainder round searchsorted sign trunc",
     )
     | _OF_FEW_BITS,
-    # No integer is NaN: QONNX's executor has floats, a network of integers does not.
-    QUANTIZED: _OF_FEW_BITS,
+    # No integer is NaN: QONNX's executor has floats, a network of integers does not. ONNX does not say which byte NaN
+    # becomes.
+    QUANTIZED: _OF_FEW_BITS | _named("", f"{_DYNAMIC} QuantizeLinear"),
     OVERFLOW: _SUMS | _PRODUCTS,
 }
