@@ -143,6 +143,7 @@ def test_a_page_states_the_price_of_reduced_precision(tmp_path: Path) -> None:
         "mean": 1e-3,
         "quantiles": {"0.999": 0.02, HOSTILE: "x"},
         "argmax": 0.99,
+        "tasks": [{"name": "AUC", "ours": 0.98, "theirs": 0.99}, {"name": HOSTILE, "ours": "x"}, 7],
     }
     rows = [{**errors, "target": "x86-64-v2", "largest": 0.03}, {**errors, "target": "x86-64-v3", "largest": 0.04}]
     report = {**validation_document(), "precision": "bfloat16", "accuracy": rows}
@@ -160,7 +161,9 @@ def test_a_page_states_the_price_of_reduced_precision(tmp_path: Path) -> None:
     text = page(tmp_path / "site", "tagger")
     assert "reduced precision: bfloat16" in text and "layers multiply numbers of 8 significant bits" in text
     found = re.search(r'aria-label="Errors".*?<tbody>(.*?)</tbody>', text, re.DOTALL)
-    assert found and re.sub("<[^>]*>", " ", found[1]).split() == ["digit", "0.04", "0.001", "0.999:", "0.02", "99", "%"]
+    assert found and re.sub("<[^>]*>", " ", found[1]).split() == [
+        *("digit", "0.04", "0.001", "0.999:", "0.02", "99", "%", "AUC", "0.98", "(float32", "0.99)")
+    ]  # fmt: skip
     assert "allowed: relative" not in text
     for name in ("other", "third"):
         text = page(tmp_path / "site", name)

@@ -145,6 +145,24 @@ def test_a_package_of_bytes_is_calibrated_and_states_what_layers_cost(
     assert '"calibration rows.npz"' in provenance and sha256_file(tmp_path / "rows.npz") in provenance
 
 
+def test_labelled_rows_are_judged_by_accuracy_and_auc(tool: Tool, networks: Path, tmp_path: Path) -> None:
+    (tmp_path / "image_classes.onnx").write_bytes((networks / "files" / "image_classes.onnx").read_bytes())
+    random, spec = np.random.default_rng(8), tmp_path / "spec.yaml"
+    np.savez(tmp_path / "rows.npz", image=random.normal(size=(50, 8, 10, 10)).astype(np.float32))
+    np.savez(tmp_path / "labels.npz", logits=random.integers(0, 11, 50) + np.arange(50) // 49 * 20)
+    bars = "accuracy: {logits: {largest: 0.1, accuracy: 0.05, auc: 0.05}}"
+    spec.write_text(f"{_REDUCED}validation: {{inputs: rows.npz, labels: labels.npz, {bars}}}\n")
+    said = tool("build", spec, "-o", "prefix", code=SpecError.exit_code)
+    assert "validation.labels: the array 'logits' has labels from 0 to " in said and "the classes are 0 to 9" in said
+    np.savez(tmp_path / "labels.npz", logits=random.integers(0, 10, 50))
+    tool("publish", spec, "--registry", "models")
+    shown = json.loads(tool("show", "image_classes", "--registry", "models", "--json"))
+    accuracy, auc = shown["accuracy"][0]["tasks"]
+    assert (accuracy["name"], auc["name"]) == ("accuracy", "AUC")
+    assert 0 <= accuracy["theirs"] - accuracy["ours"] <= 0.05 or accuracy["ours"] > accuracy["theirs"]
+    assert accuracy["theirs"] * 50 == pytest.approx(round(accuracy["theirs"] * 50))
+
+
 def test_inspect_shows_which_layers_skip_zeros(tool: Tool, networks: Path, tmp_path: Path) -> None:
     (tmp_path / "pruned.onnx").write_bytes((networks / "pruned.onnx").read_bytes())
     tool("init", "pruned.onnx", "-o", "spec.yaml")

@@ -95,3 +95,18 @@ def test_no_path_of_this_machine_is_in_the_written_form(good: str) -> None:
 def test_calibration_is_for_bytes(good: str, faults_of: FaultsOf, compute: str) -> None:
     (fault,) = faults_of(f"{good}  precision: {{{compute}calibration: rows.npz}}\n{_BARS}")
     assert "compilation.precision.calibration: is for int8" in fault
+
+
+def test_bars_on_labelled_rows_need_labels_and_these_the_rows(good: str, faults_of: FaultsOf) -> None:
+    bars = "{score: {auc: 0.001, rejection: {0.5: 0.02}, efficiency: {0.01: 0.005}}}"
+    (fault,) = faults_of(f"{good}validation: {{accuracy: {bars}}}\n")
+    assert "validation.accuracy.score.auc: needs the labels of rows: give validation.labels" in fault
+    (fault,) = faults_of(f"{good}validation: {{labels: labels.npz, accuracy: {bars}}}\n")
+    assert "validation.labels: are those of the rows of validation.inputs" in fault
+    text = f"{good}validation: {{inputs: rows.npz, labels: labels.npz, accuracy: {bars}}}\n"
+    spec = parse_spec(text.encode(), Path("/m/spec.yaml"))
+    assert spec.validation.accuracy["score"] == Bars(auc=0.001, rejection={"0.5": 0.02}, efficiency={"0.01": 0.005})
+    assert dict(spec.data_files) == {
+        "validation.inputs": Path("/m/rows.npz"), "validation.labels": Path("/m/labels.npz")
+    }  # fmt: skip
+    assert spec_document(spec)["validation"]["labels"] == "labels.npz"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from tfaot_pkg.analysis.tasks import TaskFigure, figures, missed_tasks
 from tfaot_pkg.errors import SpecError, ValidationError
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.ground.signature import Signature
@@ -26,6 +27,7 @@ class Accuracy:
 
     Errors are absolute; `quantiles` has them by the texts of quantiles. `argmax` is the share of vectors along the last
     axis whose largest elements are at one place, of integers that of equal elements; None if vectors have one element.
+    `tasks` are figures on labelled rows.
     """
 
     target: str
@@ -35,16 +37,19 @@ class Accuracy:
     mean: float
     quantiles: Mapping[str, float] = field(default_factory=dict)
     argmax: float | None = None
+    tasks: tuple[TaskFigure, ...] = ()
 
     @property
     def is_printable(self) -> bool:
         """Whether a terminal can show it, whoever wrote it."""
-        return self.output.isprintable() and all(map(_is_quantile, self.quantiles))
+        names = [self.output, *(each.name for each in self.tasks)]
+        return all(map(str.isprintable, names)) and all(map(_is_quantile, self.quantiles))
 
     def __str__(self) -> str:
         parts = [f"largest {self.largest:.3g}", f"mean {self.mean:.3g}"]
         parts += [f"{float(name):.6g} quantile {error:.3g}" for name, error in self.quantiles.items()]
         parts += [] if self.argmax is None else [f"argmax equal for {100 * self.argmax:.5g} %"]
+        parts += map(str, self.tasks)
         return ", ".join(parts)
 
 
@@ -72,8 +77,13 @@ def require_bars(spec: ModelSpec, signature: Signature) -> None:
         raise SpecError("\n".join(faults), hint=REFERENCE.hint([("validation", "accuracy")]))
 
 
-def measured(ours: Array, theirs: Array, bars: Bars, *, target: str, output: str) -> Accuracy:
-    """The errors of `ours`. Infinities and NaN are left out: they must be the framework's (classes.py)."""
+def measured(
+    ours: Array, theirs: Array, bars: Bars, *, target: str, output: str, labels: Array | None = None
+) -> Accuracy:
+    """The errors of `ours`. Infinities and NaN are left out: they must be the framework's (classes.py).
+
+    `labels` are those of the rows, if there are any.
+    """
     mine, other = ours.astype(np.float64), theirs.astype(np.float64)
     finite = np.isfinite(mine) & np.isfinite(other)
     errors = np.abs(mine[finite] - other[finite])
@@ -87,6 +97,7 @@ def measured(ours: Array, theirs: Array, bars: Bars, *, target: str, output: str
         # An error that occurred, so that the bar does not depend on how one interpolates.
         quantiles={name: float(np.quantile(errors, float(name), method="higher")) for name in named},
         argmax=_agreement(mine, other) if theirs.dtype.kind == "f" else float(np.mean(ours == theirs)),
+        tasks=() if labels is None else figures(mine, other, labels, bars),
     )
 
 
@@ -117,6 +128,7 @@ def missed(bars: Bars, found: Accuracy) -> Iterator[str]:
             yield f"the {name} quantile of the errors is {error:.3g}, and the bar {bar:g}"
     if found.argmax is None and bars == Bars(argmax=bars.argmax):
         yield "its vectors along the last axis have one element, so that argmax is no bar for it"
+    yield from missed_tasks(bars, {each.name: each for each in found.tasks})
     if bars.argmax is not None and found.argmax is not None and found.argmax < bars.argmax:
         yield f"the argmax is the framework's for {100 * found.argmax:.5g} %, and the bar {100 * bars.argmax:g} %"
 

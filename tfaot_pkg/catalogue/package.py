@@ -190,6 +190,11 @@ def _errors(document: Mapping[str, Any]) -> list[dict[str, str]]:
                 if is_number(error)
             ),
             "argmax": f"{100 * row['argmax']:.5g} %" if is_number(row.get("argmax")) else "",
+            "tasks": ", ".join(
+                f"{text_of(each.get('name'), 80)} {each['ours']:.6g} (float32 {each['theirs']:.6g})"
+                for each in map(mapped, listed(row.get("tasks"))[:_NOTES])
+                if is_number(each.get("ours")) and is_number(each.get("theirs"))
+            ),
         }
         for output, row in [*found.items()][:_NOTES]
     ]

@@ -49,6 +49,8 @@ def spec_text(spec: ModelSpec, *, comment: str = "", with_source: bool = True) -
         document["source"] = _source(spec.source, spec.folder)
     if spec.validation.inputs is not None:
         document.setdefault("validation", {})["inputs"] = _relative(spec.validation.inputs, spec.folder)
+    if spec.validation.labels is not None:
+        document.setdefault("validation", {})["labels"] = _relative(spec.validation.labels, spec.folder)
     if (calibration := spec.compilation.precision.calibration) is not None:
         document["compilation"]["precision"]["calibration"] = _relative(calibration, spec.folder)
     order = [section for section in ("model", "source", "compilation", "validation", "package") if section in document]
@@ -67,7 +69,7 @@ def shortened(spec: ModelSpec) -> dict[str, Any]:
         validation=Validation(),
         package=PackageOptions(),
     )
-    bare = replace(spec, validation=replace(spec.validation, inputs=None))
+    bare = replace(spec, validation=replace(spec.validation, inputs=None, labels=None))
     defaults: Any = spec_document(default)
     given: Any = spec_document(bare)
     if spec.validation.inputs is not None:

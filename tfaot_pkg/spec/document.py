@@ -152,6 +152,8 @@ def _compilation(spec: ModelSpec) -> dict[str, Any]:
 
 def _validation(spec: ModelSpec) -> dict[str, Any]:
     inputs, found = spec.validation.inputs, _section(spec.validation)
+    if spec.validation.labels is not None:
+        found["labels"] = _portable_path(spec.validation.labels, spec.folder)
     if inputs is not None:
         return {key: value for key, value in found.items() if key not in ("seed", "samples")} | {
             "inputs": _portable_path(inputs, spec.folder)

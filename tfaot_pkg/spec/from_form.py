@@ -43,8 +43,9 @@ def spec_of(form: Any, path: Path) -> ModelSpec:
     """The spec of the file at the absolute `path`, which a SpecForm has read."""
     source, files = _source(form, path.parent)
     validation = given(Validation, form.validation)
-    if "inputs" in validation:
-        validation["inputs"] = absolute(validation["inputs"], path.parent)
+    for key in ("inputs", "labels"):
+        if key in validation:
+            validation[key] = absolute(validation[key], path.parent)
     accuracy = (form.validation and form.validation.accuracy) or {}
     validation["accuracy"] = {name: Bars(**given(Bars, bars)) for name, bars in sorted(accuracy.items())}
     compilation = Compilation(**given(Compilation, form.compilation))

@@ -16,10 +16,10 @@ from tfaot_pkg.ground.keys import sha256_bytes
 from tfaot_pkg.ground.signature import DType, Tensor
 from tfaot_pkg.ground.wording import counted
 from tfaot_pkg.spec.form import REFERENCE
-from tfaot_pkg.spec.types import CALIBRATION_KEY, INPUTS_KEY
+from tfaot_pkg.spec.types import CALIBRATION_KEY, INPUTS_KEY, LABELS_KEY
 from tfaot_pkg.worker_program.messages.elements import held_type
 
-DOCUMENTED: Mapping[str, str] = {CALIBRATION_KEY: "calibration"}
+DOCUMENTED: Mapping[str, str] = {CALIBRATION_KEY: "calibration", LABELS_KEY: "labels"}
 """Where the description of validation's inputs (provenance has it) says the name and the digest of further files."""
 
 

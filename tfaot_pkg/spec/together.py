@@ -166,15 +166,25 @@ def _check_validation(document: Document) -> None:
                 document.report(("validation", key), "is for random inputs: give either it or inputs")
 
 
+_OF_LABELS = ("accuracy", "auc", "rejection", "efficiency")
+
+
 def _check_precision(document: Document) -> None:
     """Reduced precision needs bars, and a program."""
     compilation = document.data.get("compilation")
     compute = _at(compilation, ("precision", "compute"))
     calibration = _at(compilation, ("precision", "calibration"))
     accuracy = _at(document.data.get("validation"), ("accuracy",))
+    labels = _at(document.data.get("validation"), ("labels",))
+    if labels is not None and _at(document.data.get("validation"), ("inputs",)) is None:
+        document.report(("validation", "labels"), "are those of the rows of validation.inputs: give that file, too")
     for name, bars in accuracy.items() if isinstance(accuracy, dict) else ():
         if not bars:
             document.report(("validation", "accuracy", name), "has no bar: give largest, mean, quantile or argmax")
+        elif isinstance(bars, dict) and (tasks := [key for key in _OF_LABELS if key in bars]) and not labels:
+            document.report(
+                ("validation", "accuracy", name, tasks[0]), "needs the labels of rows: give validation.labels"
+            )
     if calibration is not None and compute != "int8":
         document.report(
             ("compilation", "precision", "calibration"),

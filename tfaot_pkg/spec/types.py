@@ -401,7 +401,8 @@ class Precision:
 
 FULL = Precision()
 
-INPUTS_KEY, CALIBRATION_KEY = "validation.inputs", "compilation.precision.calibration"
+INPUTS_KEY, LABELS_KEY = "validation.inputs", "validation.labels"
+CALIBRATION_KEY = "compilation.precision.calibration"
 """The keys of files of rows."""
 
 
@@ -469,9 +470,31 @@ class Bars:
     """The least share of vectors along the last axis whose largest element is at the framework's place; of integers,
     the least share of equal elements.
     """
+    accuracy: Annotated[float | None, Setting(v.Share, examples=(0.002,))] = None
+    """On labelled rows (validation.labels): the largest loss of accuracy, the share of rows whose largest element is
+    at their label. This and the following are losses against the framework's answers in float32.
+    """
+    auc: Annotated[float | None, Setting(v.Share, examples=(0.001,))] = None
+    """The largest loss of the area under the ROC curve; of more than two classes, of the mean over the classes."""
+    rejection: Annotated[Mapping[str, float], Setting(v.Quantiles, examples=({"0.5": 0.02},))] = field(
+        default_factory=dict
+    )
+    """By signal efficiency, the largest relative loss of background rejection: {0.5: 0.02} lets 1 / (background
+    efficiency) at a signal efficiency of 50 % be 2 % smaller.
+    """
+    efficiency: Annotated[Mapping[str, float], Setting(v.Quantiles, examples=({"0.01": 0.005},))] = field(
+        default_factory=dict
+    )
+    """By background efficiency, the largest loss of signal efficiency."""
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether a bar needs labelled rows."""
+        return bool(self.rejection or self.efficiency) or self.accuracy is not None or self.auc is not None
 
     def __bool__(self) -> bool:
-        return bool(self.quantile) or any(each is not None for each in (self.largest, self.mean, self.argmax))
+        errors = (self.largest, self.mean, self.argmax)
+        return bool(self.quantile) or self.has_tasks or any(each is not None for each in errors)
 
 
 ALL = "all"
@@ -490,6 +513,10 @@ class Validation:
     """Seed of random inputs."""
     inputs: Annotated[Path | None, Setting(v.FilePath)] = None
     """.npz file with one array per input, relative to this file."""
+    labels: Annotated[Path | None, Setting(v.FilePath, examples=("labels.npz",), later=True)] = None
+    """.npz file with the labels of the rows of inputs, as integers: an array for each output that has scores, under its
+    name. The report has accuracy and AUC of its answers; bars are in accuracy.
+    """
     samples: Annotated[int, Setting(v.Samples)] = 64
     """Number of random rows."""
     rtol: Annotated[float, Setting(v.Rtol)] = 1e-4
@@ -575,7 +602,11 @@ class ModelSpec:
     @property
     def data_files(self) -> Mapping[str, Path]:
         """The files of rows that a build reads, by the keys that name them."""
-        files = {INPUTS_KEY: self.validation.inputs, CALIBRATION_KEY: self.compilation.precision.calibration}
+        files = {
+            INPUTS_KEY: self.validation.inputs,
+            LABELS_KEY: self.validation.labels,
+            CALIBRATION_KEY: self.compilation.precision.calibration,
+        }
         return {key: path for key, path in files.items() if path is not None}
 
     @property

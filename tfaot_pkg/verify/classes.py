@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -60,6 +60,7 @@ class Judge:
 
     `signature` is its interface; `independent` says whether its rows are, and `operations_per_row` how much each of
     them costs. `ways` says how the code of each target is run (`runs.ways_to_run`).
+    `labels` are those of the main rows, by output.
     """
 
     spec: ModelSpec
@@ -69,6 +70,7 @@ class Judge:
     oracle: Oracle
     runs: LibraryRuns
     ways: Mapping[str, str]
+    labels: Mapping[str, Array] = field(default_factory=dict)
 
     def comparisons(self, ours: ByTarget, theirs: Mapping[str, Array]) -> Iterator[Comparison]:
         """The main class, in numbers, on each target that gave answers."""
@@ -88,15 +90,18 @@ class Judge:
     def accuracy(self, ours: ByTarget, theirs: Mapping[str, Array]) -> Iterator[Accuracy]:
         """The errors of the main class on each target, if the spec has bars: of the batch size with the most rows."""
         bars = self.spec.validation.accuracy
-        for target, classes in ours.items() if bars else ():
+        for target, classes in ours.items() if bars or self.labels else ():
             main = classes[MAIN]
             if isinstance(main, str):
                 continue
             for tensor in self.signature.outputs:
                 names = [name for _, each, name in self._outputs() if each.name == tensor.name]
                 name = max(names, key=lambda each: theirs[each].size)
-                own = bars_of(bars, tensor.name)
-                yield measured(main[name], theirs[name], own, target=target, output=tensor.name)
+                own, labels = bars_of(bars, tensor.name), self.labels.get(tensor.name)
+                yield measured(
+                    main[name], theirs[name], own, target=target, output=tensor.name,
+                    labels=None if labels is None else labels[: len(theirs[name])],
+                )  # fmt: skip
 
     def require_shapes(self, ours: Given, theirs: Mapping[str, Array], target: str) -> None:
         """Raise ValidationError if the library gave no answers for the main class, or arrays of other shapes."""

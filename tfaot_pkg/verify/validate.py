@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tfaot_pkg.analysis.accuracy import Accuracy, require_bars, require_held
+from tfaot_pkg.analysis.accuracy import Accuracy, bars_of, require_bars, require_held
+from tfaot_pkg.analysis.tasks import label_fault
 from tfaot_pkg.errors import ModelError, SpecError, ValidationError
 from tfaot_pkg.frontends.frozen.model import FrozenModel
 from tfaot_pkg.frontends.frozen.saved_model import SavedModel
@@ -31,9 +32,9 @@ from tfaot_pkg.native.cxx.compiler import Compiler
 from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.package.example import Example, example_of, example_sizes
 from tfaot_pkg.spec.document import written
-from tfaot_pkg.spec.row_files import DOCUMENTED, hint_of
+from tfaot_pkg.spec.row_files import DOCUMENTED, arrays_of, digest_in, hint_of
 from tfaot_pkg.spec.source.tree import SourceTree
-from tfaot_pkg.spec.types import INPUTS_KEY, ModelSpec
+from tfaot_pkg.spec.types import INPUTS_KEY, LABELS_KEY, ModelSpec
 from tfaot_pkg.verify.classes import Judge
 from tfaot_pkg.verify.draws import Draws
 from tfaot_pkg.verify.inputs import (
@@ -210,7 +211,7 @@ class _Validation:
             judge = Judge(
                 spec=self._spec, signature=signature, independent=self._frozen.rows.independent,
                 operations_per_row=self._frozen.work.operations_per_row, oracle=oracle, runs=self._runs,
-                ways=self._ways,
+                ways=self._ways, labels=self._labels(inputs, theirs),
             )  # fmt: skip
             rows = judge.rearranged(inputs)
             # One process per target runs all classes; after a crash, a new one runs those that are left.
@@ -285,6 +286,31 @@ class _Validation:
             drawn, oracle = dict(self._stored.inputs[MAIN]), StoredOracle(self._stored, **given)
         inputs = {**drawn, **self._frozen.trained_state()}
         return oracle, inputs, self._weak(oracle, oracle.main(inputs))
+
+    def _labels(self, inputs: Mapping[str, Array], theirs: Mapping[str, Array]) -> dict[str, Array]:
+        """The labels of the main rows, by output. Raises SpecError if the file does not fit them, or the outputs."""
+        path, signature = self._spec.validation.labels, self._frozen.signature
+        if path is None:
+            return {}
+        found = arrays_of(path, key=LABELS_KEY, sha256=digest_in(self._inputs, LABELS_KEY))
+        size = max(self._spec.compilation.batch_sizes)
+        rows = max((len(inputs[tensor.name]) for tensor in signature.inputs if tensor.has_batch_axis), default=0)
+        names = [tensor.name for tensor in signature.outputs]
+        faults = [f"the model has no output {name!r}" for name in found if name not in names]
+        for name, labels in found.items():
+            answers = theirs.get(f"{size}/{name}")
+            if answers is not None:
+                shape = np.zeros((rows, *answers.shape[1:]), answers.dtype)
+                fault = label_fault(shape, labels, bars_of(self._spec.validation.accuracy, name))
+                faults += [f"the array {name!r} {fault}"] if fault else []
+        faults += [
+            f"no labels for the output {name!r}, for which validation.accuracy has bars of them"
+            for name in names
+            if name not in found and bars_of(self._spec.validation.accuracy, name).has_tasks
+        ]
+        if faults:
+            raise SpecError("\n".join(f"{LABELS_KEY}: {each}" for each in faults), hint=hint_of(LABELS_KEY))
+        return found
 
     def _example(
         self, inputs: Mapping[str, Array], theirs: Mapping[str, Array], tried: Sequence[Tried]
