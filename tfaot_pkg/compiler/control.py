@@ -9,8 +9,8 @@ from tfaot_pkg.compiler.attributes import Element
 from tfaot_pkg.compiler.elements import Place, Pointed, Variable
 from tfaot_pkg.compiler.emitter import Emitter, State
 from tfaot_pkg.compiler.expressions import c_type
-from tfaot_pkg.compiler.loops import Else, Forever, If, View
-from tfaot_pkg.compiler.program import ONE, ZERO, Operation, Region, Shape, Size
+from tfaot_pkg.compiler.loops import Else, Forever, If
+from tfaot_pkg.compiler.program import ZERO, Operation, Region, Shape, Size
 from tfaot_pkg.compiler.row_blocks import in_blocks, rows_at_once
 
 
@@ -148,8 +148,6 @@ def _state(emitter: Emitter, loop: Operation, place: int, buffers: tuple[str, ..
     first, second = (Place(buffer, elements=shape.elements) for buffer in buffers)
     emitter.declare(name, first, kind="auto*")
     emitter.declare(f"{name}_next", second, kind="auto*", may_be_unused=True)
-    for each in (name, f"{name}_next"):
-        emitter.add(View(each, (ONE,), (shape.elements,)))
     for buffer in buffers:
         emitter.touch(buffer)
     emitter.aliases[name] = emitter.aliases[f"{name}_next"] = buffers

@@ -25,7 +25,7 @@ from tfaot_pkg.compiler.elements import (
     Variable,
 )
 from tfaot_pkg.compiler.expressions import C_TYPES, ELEMENTWISE, MOVED_TYPES, MOVING, literal
-from tfaot_pkg.compiler.loops import Allocate, Buffer, Function, Lines, Sharing, View
+from tfaot_pkg.compiler.loops import Allocate, Buffer, Function, Lines, Sharing
 from tfaot_pkg.compiler.pieces import Row
 from tfaot_pkg.compiler.program import (
     NO_ATTRIBUTES,
@@ -261,7 +261,6 @@ class Emitter(Lines):
             return access.base
         name = f"w{next(self.new)}"
         self.declare(name, row, kind=f"const {C_TYPES[access.dtype]}* const")
-        self.add(View(name, access.index.factors, body.extents))
         self.aliases[name] = self.aliases.get(access.base, (access.base,))
         return name
 

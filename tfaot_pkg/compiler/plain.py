@@ -136,7 +136,6 @@ def _scattered(emitter: Emitter, operation: Operation) -> list[str]:
             places = _places(operation, windows)
             for number, target in enumerate(made):
                 emitter.declare(f"to{number}", address(target, *places), kind="auto* const")
-                emitter.add(View(f"to{number}", (), ()))
             news = [
                 Stored(address(source, *((f"u{axis}", stride) for axis, stride in enumerate(update.strides))))
                 for source, update in zip(sources, updates, strict=True)

@@ -134,7 +134,6 @@ def resample(emitter: Emitter, operation: Operation) -> str:
         emitter.add(View("in", (*array.strides[1:3], ONE), (*window, channels)))
         reach = (window[0] + Size(-1)) * in_rows + (window[1] + Size(-1)) * in_columns + ONE
         emitter.declare("weights_at", address(weights, *steps, elements=reach), kind="const float* const")
-        emitter.add(View("weights_at", (in_rows, in_columns), window))
         out = zip(("b", "o0", "o1"), operation.shape.strides, strict=False)
         emitter.declare("row", address(target, *out, elements=channels), kind="float* const")
         with totals(emitter, channels, "0.0f", "at"):
