@@ -84,6 +84,132 @@ def roundings():
     return net.dense("d3", 16, 5, types={"accum": "fixed<11,4,RND,SAT>", "result": "fixed<14,5,TRN_ZERO,SAT>"})
 
 
+def conv(net, name, sizes, channels, filters, window, *, kind="Conv", stride=1, pad=0, **more):
+    """A convolution of a line or an image, with the same window and stride along each side."""
+    names = ["height", "width"][2 - len(sizes) :]
+    found = [(size + 2 * pad - window) // stride + 1 for size in sizes]
+    edges = ["top", "bottom", "left", "right"][4 - 2 * len(sizes) :]
+    attributes = {
+        **{f"in_{each}": size for each, size in zip(names, sizes, strict=True)},
+        **{f"out_{each}": size for each, size in zip(names, found, strict=True)},
+        **{f"filt_{each}": window for each in names},
+        **{f"stride_{each}": stride for each in names},
+        **{f"pad_{each}": pad for each in edges},
+    }
+    shape = [window] * len(sizes)
+    weights = {"weight_data": net.drawn(*shape, channels, filters)}
+    if kind == "DepthwiseConv":
+        weights = {"depthwise_data": net.drawn(*shape, channels, 1), "depth_multiplier": 1}
+    return net.add(
+        f"{kind}{len(sizes)}D", name, n_chan=channels, n_filt=filters, data_format="channels_last", use_bias=True,
+        padding="same" if pad else "valid", bias_data=net.drawn(filters, scale=0.3), **attributes, **weights, **more,
+    )  # fmt: skip
+
+
+def pool(net, name, kind, sizes, filters, window, stride, **more):
+    names = ["height", "width"][2 - len(sizes) :]
+    found = [(size - window) // stride + 1 for size in sizes]
+    ends = {"n_in": sizes[0], "n_out": found[0]} if len(sizes) == 1 else {}
+    attributes = {
+        **ends,
+        **{f"in_{each}": size for each, size in zip(names, sizes, strict=True)},
+        **{f"out_{each}": size for each, size in zip(names, found, strict=True)},
+        **{f"pool_{each}": window for each in names},
+        **{f"stride_{each}": stride for each in names},
+        **{f"pad_{each}": 0 for each in ["top", "bottom", "left", "right"]},
+    }
+    return net.add(
+        f"{kind}Pooling{len(sizes)}D", name, n_filt=filters, data_format="channels_last", padding="valid",
+        count_pad=False, **attributes, **more,
+    )  # fmt: skip
+
+
+@network
+def conv1d():
+    net = conv(Net(20, 4), "c1", [20], 4, 8, 3, pad=1, dilation_width=1).act("r1", "relu")
+    pool(net, "p1", "Max", [20], 8, 2, 2)
+    conv(net, "c2", [10], 8, 8, 3, stride=2, dilation_width=1).act("r2", "relu")
+    pool(net, "p2", "Average", [4], 8, 2, 2).add("Reshape", "f", target_shape=[16])
+    return net.dense("d", 16, 5).softmax(types=ROUNDED)
+
+
+@network
+def conv2d():
+    """Of few bits, with accumulators that lose none."""
+    net, wide = Net(8, 8, 2, precision="fixed<8,3>"), {"accum": "fixed<24,10>"}
+    conv(net, "c1", [8, 8], 2, 4, 3, pad=1, types=wide).act("r1", "relu")
+    pool(net, "p1", "Max", [8, 8], 4, 2, 2)
+    conv(net, "dw", [4, 4], 4, 4, 3, kind="DepthwiseConv", pad=1).act("r2", "relu")
+    pool(net, "p2", "Average", [4, 4], 4, 2, 2).add("Reshape", "f", target_shape=[16])
+    return net.dense("d", 16, 3, types=wide)
+
+
+@network
+def deep_sets():
+    net = conv(Net(6, 4), "c1", [6], 4, 8, 1, dilation_width=1).act("r1", "relu")
+    conv(net, "c2", [6], 8, 8, 1, dilation_width=1).act("r2", "relu")
+    net.add(
+        "GlobalAveragePooling1D", "g", n_in=6, n_filt=8, data_format="channels_last", types={"accum": "fixed<20,9>"}
+    )
+    return net.dense("d", 8, 8).act("t", "tanh").dense("e", 8, 3)
+
+
+@network
+def merges():
+    net = Net(8).dense("a", 8, 8).dense("b", 8, 8, inputs=["x"])
+    net.add("Merge", "add", op="add", inputs=["a", "b"]).add("Merge", "sub", op="subtract", inputs=["a", "b"])
+    net.add("Merge", "mul", op="multiply", inputs=["add", "sub"]).add("Merge", "avg", op="average", inputs=["mul", "a"])
+    net.add("Merge", "max", op="maximum", inputs=["avg", "b"]).add("Merge", "min", op="minimum", inputs=["max", "add"])
+    net.add("Concatenate", "cat", op="concatenate1d", axis=1, inputs=["min", "sub"])
+    scale = {"scale_data": net.drawn(16, scale=1.0), "bias_data": net.drawn(16, scale=0.5)}
+    net.add("BatchNormalization", "bn", n_in=16, n_filt=-1, use_gamma=True, use_beta=True, inputs=["cat"], **scale)
+    return net.act("s", "sigmoid").dense("out", 16, 4)
+
+
+def recurrent(net, kind, name, steps, inputs, state, sequences):
+    gates = {"GRU": 3, "LSTM": 4}[kind]
+    bias = np.zeros(gates * state) if kind == "LSTM" else net.drawn(gates * state, scale=0.2)
+    return net.add(
+        kind, name, n_timesteps=steps, n_in=inputs, n_out=state, activation="tanh", recurrent_activation="sigmoid",
+        return_sequences=sequences, return_state=False, pass_initial_states=False, direction="forward",
+        time_major=False, apply_reset_gate="after", weight_data=net.drawn(inputs, gates * state),
+        recurrent_weight_data=net.drawn(state, gates * state), bias_data=net.drawn(gates * state, scale=0.2),
+        recurrent_bias_data=bias, data_format="channels_last",
+    )  # fmt: skip
+
+
+@network
+def gru():
+    return recurrent(Net(5, 3), "GRU", "g", 5, 3, 6, False).dense("d", 6, 3)
+
+
+@network
+def lstm():
+    return recurrent(recurrent(Net(4, 3), "LSTM", "l", 4, 3, 4, True), "GRU", "g", 4, 4, 4, False)
+
+
+@network
+def attention():
+    """Two heads over six inputs, with what it adds to."""
+    net = Net(6, 8)
+
+    def project(name, equation, given, made, kernel, inputs):
+        net.add("EinsumDense", name, equation=equation, inp_shape=given, out_shape=made, inputs=inputs,
+                weight_data=net.drawn(*kernel), bias_data=net.drawn(*made, scale=0.2), data_format="channels_last")  # fmt: skip
+
+    def product(name, equation, first, second, made, inputs):
+        net.add("Einsum", name, equation=equation, inp0_shape=first, inp1_shape=second, out_shape=made, inputs=inputs,
+                data_format="channels_last")  # fmt: skip
+
+    for each in "qkv":
+        project(each, "tc,chd->thd", (6, 8), (6, 2, 4), (8, 2, 4), ["x"])
+    product("s", "thd,shd->hts", (6, 2, 4), (6, 2, 4), (2, 6, 6), ["q", "k"])
+    net.softmax("p", n_outer=12, n_inner=1, inputs=["s"], types=ROUNDED)
+    product("a", "hts,shd->thd", (2, 6, 6), (6, 2, 4), (6, 2, 4), ["p", "v"])
+    project("o", "thd,hdc->tc", (6, 2, 4), (6, 8), (2, 4, 8), ["a"])
+    return net.add("Merge", "add", op="add", inputs=["x", "o"])
+
+
 def drawn(random, rows, variable):
     """Rows of which most lie in the range of the input's type; some on halves of steps, or far outside."""
     shape, precision = variable.shape, variable.type.precision
@@ -115,6 +241,9 @@ def write(net, name, place, rows):
     }  # fmt: skip
     outputs = net.outputs or [net.layers[-1]["name"]]
     graph = ModelGraph.from_layer_list(config, net.layers, ["x"], outputs)
+    for layer in graph.get_layers():
+        # A function, which keeps hls4ml from writing the network.
+        layer.attributes.attributes.pop("to_original_kernel", None)
     file = os.path.join(place, f"{name}.fml")
     serialize_model(graph, file)
     found = reading.read(ReadHls4ml(path=file, out=place), None)

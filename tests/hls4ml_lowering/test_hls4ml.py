@@ -31,7 +31,9 @@ pytestmark = [
     pytest.mark.timeout(1800),
     pytest.mark.skipif(shutil.which("g++") is None, reason="the emulator needs g++"),
 ]
-_NETWORKS = ("dense", "resource", "roundings")
+_NETWORKS = (
+    "attention", "conv1d", "conv2d", "deep_sets", "dense", "gru", "lstm", "merges", "resource", "roundings",
+)  # fmt: skip
 _MAKER = Path(__file__).with_name("hls4ml_networks.py")
 
 
@@ -48,6 +50,7 @@ def _network(home: Path, name: str, rows: int) -> Path:
     ) / name  # fmt: skip
 
 
+@pytest.mark.sweep("dense", "merges", "gru", night=3)
 @pytest.mark.parametrize("name", _NETWORKS)
 def test_networks_have_the_emulators_bits_before_and_after_all_passes(name: str, shared_home_folder: Path) -> None:
     folder = _network(shared_home_folder, name, 1000)
