@@ -41,9 +41,9 @@ class Net:
         self.names[name] = {**({"Precision": types} if types else {}), **(config or {})}
         return self
 
-    def dense(self, name, inputs, outputs, **more):
-        weights = {"weight_data": self.drawn(inputs, outputs), "bias_data": self.drawn(outputs, scale=0.3)}
-        return self.add("Dense", name, n_in=inputs, n_out=outputs, data_format="channels_last", **weights, **more)
+    def dense(self, name, taken, made, **more):
+        weights = {"weight_data": self.drawn(taken, made), "bias_data": self.drawn(made, scale=0.3)}
+        return self.add("Dense", name, n_in=taken, n_out=made, data_format="channels_last", **weights, **more)
 
     def act(self, name, activation, kind="Activation", **more):
         return self.add(kind, name, activation=activation, **more)
