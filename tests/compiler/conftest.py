@@ -20,7 +20,7 @@ from tfaot_pkg.compiler.chains import Step
 from tfaot_pkg.compiler.each import EachLoop
 from tfaot_pkg.compiler.emit import Emitted, emit, loops_of
 from tfaot_pkg.compiler.importing import import_program
-from tfaot_pkg.compiler.loops import Block, Loops, Nest, Node
+from tfaot_pkg.compiler.loops import Block, Call, Loops, Nest, Node
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Program
 from tfaot_pkg.compiler.rows import RowsLoop
 from tfaot_pkg.compiler.tiles import TiledLoop
@@ -72,6 +72,19 @@ def nests_in(nodes: Iterable[Node]) -> Iterator[Loops]:
             yield node.loops
         elif isinstance(node, Block):
             yield from nests_in(node.nodes)
+
+
+def called_by(program: Program) -> list[str]:
+    """The functions of the kernel library that the program's code calls outside of loops over elements, in their order."""
+    return [*_called_in(loops_of(program).nodes)]
+
+
+def _called_in(nodes: Iterable[Node]) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, Call):
+            yield node.function
+        elif isinstance(node, Block):
+            yield from _called_in(node.nodes)
 
 
 def opcodes_in(loops: Loops) -> list[str]:

@@ -103,7 +103,7 @@ class TestForms:
         lines = inspected(SPEC, "--what", "program")["operations"]
         assert sum(" = dense " in line for line in lines) == 2 and sum(" = softmax " in line for line in lines) == 1
         source = inspected(SPEC, "--what", "cpp")["source"]
-        assert source.count("  dense<") == 2 and 'extern "C" void tfaot_program(' in source
+        assert 'extern "C" void tfaot_program(' in source
         drawn = run_command(["inspect", SPEC, "--what", "program", "-o", tmp_path / "program.svg"])
         assert drawn.returncode == 0, drawn.stderr
         root = ET.parse(tmp_path / "program.svg").getroot()
