@@ -184,6 +184,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "floor": np.floor,
     "gelu-erf": _gelu_erf,
     "gelu-tanh": _gelu_tanh,
+    "hard-swish": lambda x: x * (np.clip(x + 3, 0, 6) / 6),
     "is-finite": np.isfinite,
     "one-nan": lambda x: np.where(np.isnan(x), np.array(np.nan, x.dtype), x),
     "log": np.log,

@@ -90,6 +90,7 @@ _FUNCTIONS = {
     "floor": "roundedDown",
     "gelu-erf": "geluErf",
     "gelu-tanh": "geluTanh",
+    "hard-swish": "hardSwish",
     "is-finite": "isFinite",
     "log": "logarithmOf",
     "log-plus-one": "logarithmOfOnePlus",

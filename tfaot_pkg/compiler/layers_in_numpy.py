@@ -36,6 +36,7 @@ _ACTIVATIONS: Mapping[str, Callable[..., Array]] = {
     "swish": lambda x: x / (1 + np.exp(-x)),
     "gelu_erf": lambda x: x / 2 * (1 + np.asarray(FUNCTIONS["erf"](x / np.sqrt(2)))),
     "gelu_tanh": FUNCTIONS["gelu-tanh"],
+    "hard_swish": FUNCTIONS["hard-swish"],
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "tanh": np.tanh,
 }

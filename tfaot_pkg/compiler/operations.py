@@ -93,6 +93,7 @@ _OF_FLOATS = (
 _ACTIVATIONS = {
     "gelu-erf": "x * (1 + erf(x / sqrt(2))) / 2.",
     "gelu-tanh": "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2.",
+    "hard-swish": "x * clip(x + 3, 0, 6) / 6.",
     "swish": "x / (1 + exp(-x)).",
 }
 _OF_ANY = "abs copy negate sign".split()

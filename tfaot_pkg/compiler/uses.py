@@ -123,9 +123,9 @@ class Uses:
         return len(starts) == len(users) and parts == operation.shape.elements
 
     def _is_repeated(self, operation: Operation) -> bool:
-        """Whether a user repeats each element a few times: in a vector of short rows, all of them would be computed."""
+        """Whether a user repeats each element, and would compute it as often."""
         return any(
-            (user.opcode == "broadcast" and _repeats_few(user))
+            (user.opcode == "broadcast" and _repeats(user))
             or (user.opcode in ("reshape", "transpose") and self._is_repeated(user))
             for user in self.all_of(operation.id)
         )
@@ -141,10 +141,18 @@ class Uses:
         return any(self._reads[operand] == 1 and self.is_costly(operand) for operand in operation.operands)
 
 
-def _repeats_few(broadcast: Operation) -> bool:
-    kept = Dimensions.of(broadcast).dimensions
-    added = [size for axis, size in enumerate(broadcast.shape.sizes) if axis not in kept]
-    return all(size.is_constant for size in added) and 1 < math.prod(size.constant for size in added) <= LONGEST
+def _repeats(broadcast: Operation) -> bool:
+    """Whether users compute an element again for each of its copies: a loop along a row computes what it repeats once.
+
+    But a vector of short rows has all their elements, and other rows are computed anew.
+    """
+    kept, sizes = Dimensions.of(broadcast).dimensions, broadcast.shape.sizes
+    added = [size for axis, size in enumerate(sizes) if axis not in kept]
+    if not all(size.is_constant for size in added):
+        return False
+    copies = math.prod(size.constant for size in added)
+    in_rows = any(axis in kept and size != ONE for axis, size in enumerate(sizes[-1:], len(sizes) - 1))
+    return copies > 1 and (in_rows or copies <= LONGEST)
 
 
 def is_same_apart_from_ones(one: Operation, other: Operation) -> bool:

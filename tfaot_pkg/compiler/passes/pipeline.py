@@ -87,7 +87,7 @@ _RAISING = (
     _rule("split-transposed-convolutions", woven, "Transposed convolutions become plain ones, by phases."),
     _rule("fuse-pooling", pooled, "A convolution and the pooling of its result become `conv2d_max_pool`."),
     _rule("fuse-transposes", result_order, "A product whose result is transposed writes it in that order."),
-    _rule("raise-activations", in_one, "Forms of GELU and swish that follow no layer become one operation."),
+    _rule("raise-activations", in_one, "GELU, swish and hard swish that follow no layer become one operation."),
     _rule("avoid-cancellation", without_cancellation, "Differences of close numbers become more accurate operations."),
     Pass(
         name="hoist", run=_hoisted,

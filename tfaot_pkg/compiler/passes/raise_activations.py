@@ -25,7 +25,7 @@ def activated(look: Look, operation: Operation) -> tuple[int, str] | None:
 
 
 def in_one(look: Look, operation: Operation) -> Operation | None:
-    """GELU and swish that follow no layer as one operation: their formulas lose digits of negative numbers."""
+    """Activations that follow no layer as one operation: formulas of GELU and swish lose digits of negative numbers."""
     if operation.opcode != "multiply" or operation.shape.dtype != "f32":
         return None
     for pattern in _PATTERNS["multiply"]:
@@ -94,6 +94,25 @@ def _swish(look: Look, operation: Operation) -> _Found | None:
         gate = look.made_by(other, "logistic", once=True)
         if gate is not None and gate.operands == (value,):
             return value, "swish", 2
+    return None
+
+
+def _hard_swish(look: Look, operation: Operation) -> _Found | None:
+    """Of x, x times a sixth of x + 3 clipped to 0 and 6: a quotient, or a product."""
+    for value, gate in _both(operation):
+        scaled = look.made_by(gate, "divide", "multiply", once=True)
+        for inner, number in _both(scaled) if scaled is not None else ():
+            sixth = look.scalar(number)
+            if sixth is not None and scaled is not None and scaled.opcode == "divide":
+                sixth = 1.0 / sixth if sixth and number == scaled.operands[1] else None
+            clip = look.made_by(inner, "clamp", "maximum", "minimum", once=True)
+            if sixth is None or clip is None or not isclose(sixth, 1 / 6, rel_tol=1e-7):
+                continue
+            found = _clip(look, clip)
+            total = look.made_by(found[0], "add", once=True) if found and found[1] == _ZERO_TO_SIX else None
+            for one, three in _both(total) if total is not None else ():
+                if one == value and look.scalar(three) == 3.0:
+                    return value, "hard_swish", 2
     return None
 
 
@@ -206,7 +225,7 @@ _PATTERNS: Mapping[str, tuple[Callable[[Look, Operation], _Found | None], ...]] 
     "logistic": (_alone("sigmoid"),),
     "maximum": (_relu, _clip),
     "minimum": (_clip,),
-    "multiply": (_swish, _gelu),
+    "multiply": (_swish, _hard_swish, _gelu),
     "select": (_elu,),
     "tanh": (_alone("tanh"),),
 }
@@ -250,3 +269,6 @@ def _number(value: float) -> str:
     if isinf(value):
         return "kNoEnd" if value > 0 else "-kNoEnd"
     return f"{float(np.float32(value)).hex()}f"
+
+
+_ZERO_TO_SIX = f"clipped({_number(0.0)}, {_number(6.0)})"
