@@ -335,6 +335,15 @@ def test_loops_that_do_not_depend_on_one_another_run_side_by_side(
         assert one.tobytes() == other.tobytes()
 
 
+@pytest.mark.parametrize("towers", [8, 40])
+def test_so_many_loops_run_side_by_side_that_one_thread_has_blocks_as_long(towers: int) -> None:
+    made = Towers()
+    program = made.program(*(made.loop(made.scaled(made.x, float(i))) for i in range(towers)))
+    beside, alone = (emit(program, "program", divided_from=least) for least in (LEAST, 1 << 30))
+    assert beside.block == alone.block
+    assert alone.scratch < beside.scratch <= 2 * alone.scratch
+
+
 def test_only_large_layers_are_divided() -> None:
     writer = Writer()
     small, large = (writer.constant(np.ones(shape, np.float32)) for shape in ((500, 16), (500, 600)))

@@ -174,6 +174,10 @@ class Memory:
                 return rows
         return _BLOCKS[-1]
 
+    def is_affordable(self, other: Memory, rows: int) -> bool:
+        """Whether it takes at most twice as much as `other`, or stays in the second-level cache."""
+        return self.planned(rows)[1] <= max(2 * other.planned(rows)[1], _CACHE)
+
     def planned(self, block: int) -> tuple[dict[str, int], int]:
         """The offsets of all buffers for `block` rows, each in the first gap between those that live with it.
 

@@ -73,8 +73,8 @@ def _used(node: Node) -> Used:
     return Used()
 
 
-def with_towers(function: Function, large: Collection[int]) -> tuple[Node, ...]:
-    """Its nodes, with loops of the operations `large` beside one another if they are independent.
+def with_towers(function: Function, large: Collection[int], most: int) -> tuple[Node, ...]:
+    """Its nodes, with up to `most` loops of the operations `large` beside one another if they are independent.
 
     What lies between them comes before, or behind if it depends on them.
     """
@@ -84,7 +84,7 @@ def with_towers(function: Function, large: Collection[int]) -> tuple[Node, ...]:
         if not _is_tower(first, large):
             made.append(first)
             continue
-        group, before, behind, rest = _grouped(first, rest, large, function.sharing.aliases)
+        group, before, behind, rest = _grouped(first, rest, large, most, function.sharing.aliases)
         made += [*before, _side_by_side(group) if len(group) > 1 else first, *behind]
     return tuple(made)
 
@@ -101,12 +101,14 @@ def _id(maker: Operation | None) -> int:
 
 
 def _grouped(
-    first: Node, rest: list[Node], large: Collection[int], aliases: Mapping[str, tuple[str, ...]]
+    first: Node, rest: list[Node], large: Collection[int], most: int, aliases: Mapping[str, tuple[str, ...]]
 ) -> tuple[list[Node], list[Node], list[Node], list[Node]]:
     """Loops beside `first`, what comes before them, what comes behind them, and the nodes after all that."""
     group, before, behind = [first], list[Node](), list[Node]()
     used, best = [_with_arrays(_used(first), aliases)], (1, 0, 0, 0)
     for place, node in enumerate(rest):
+        if len(group) == most:
+            break
         own = _with_arrays(_used(node), aliases)
         is_free = not any(own.excludes(each) for each in used)
         if _is_tower(node, large):
