@@ -20,7 +20,8 @@ from tfaot_pkg.compiler.chains import Step
 from tfaot_pkg.compiler.each import EachLoop
 from tfaot_pkg.compiler.emit import Emitted, emit, loops_of
 from tfaot_pkg.compiler.importing import import_program
-from tfaot_pkg.compiler.loops import Block, Call, Loops, Nest, Node
+from tfaot_pkg.compiler.instructions import Call
+from tfaot_pkg.compiler.loops import Block, Loops, Nest, Node
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Program
 from tfaot_pkg.compiler.rows import RowsLoop
 from tfaot_pkg.compiler.tiles import TiledLoop
