@@ -9,7 +9,7 @@ import pytest
 
 from tests.bench.made import OURS, SIZES, XLA, bench, cells, row
 from tfaot_pkg.measure.bench.peers import PEERS
-from tfaot_pkg.measure.bench.plot import _look, labelled, latency_plot, resources_plot
+from tfaot_pkg.measure.bench.plot import _look, labelled, latency_plot, price_plot, resources_plot
 from tfaot_pkg.measure.bench.results import Bench
 
 
@@ -65,3 +65,10 @@ def test_one_batch_size_and_no_peer_are_drawn() -> None:
 
 def test_the_same_results_give_the_same_bytes() -> None:
     assert latency_plot([_every_engine()], ".svg") == latency_plot([_every_engine()], ".svg")
+
+
+def test_a_plot_of_prices_names_each_form_also_one_without_errors() -> None:
+    points = {"float32": (0.0, 12.0), "bfloat16": (4e-3, 5.0), "int8": (2e-2, 2.5)}
+    texts = _texts(price_plot(points, "digits, batch size 16, x86-64-v4", ".svg"))
+    assert {*points, "digits, batch size 16, x86-64-v4", "largest error on the main inputs", "µs per run"} <= texts
+    assert price_plot(points, "digits", ".png").startswith(b"\x89PNG")

@@ -163,6 +163,26 @@ def test_labelled_rows_are_judged_by_accuracy_and_auc(tool: Tool, networks: Path
     assert accuracy["theirs"] * 50 == pytest.approx(round(accuracy["theirs"] * 50))
 
 
+def test_forms_of_precision_are_built_compared_and_timed(tool: Tool, networks: Path, tmp_path: Path) -> None:
+    (tmp_path / "image_classes.onnx").write_bytes((networks / "files" / "image_classes.onnx").read_bytes())
+    np.savez(tmp_path / "rows.npz", image=np.random.default_rng(8).normal(size=(50, 8, 10, 10)).astype(np.float32))
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(
+        f"{_REDUCED.partition(', targets')[0]}, targets: [x86-64-v3]}}\nvalidation: {{accuracy: {{all: {{largest: 1e-5}}}}}}\n"
+    )
+    words = ["--precision", "--calibration", "rows.npz", "-o", "plot.svg", "--json"]
+    found = json.loads(tool("tune", spec, *words))
+    float32, bfloat16, int8 = found["points"]
+    assert "no layer alone keeps the bars" in found["unavailable"]["int8 within bars"]
+    errors = [each["accuracy"][0]["largest"] for each in (float32, bfloat16, int8)]
+    assert errors[0] < 1e-5 < errors[1] < errors[2] < 0.2
+    assert [bool(each["missed"]) for each in (float32, bfloat16, int8)] == [False, True, True]
+    assert [each["layers"] for each in (float32, bfloat16, int8)] == [0, 3, 3]
+    assert [(each["target"], each["batch_size"]) for each in int8["times"]] == [("x86-64-v3", 1), ("x86-64-v3", 4)]
+    assert {each["times"] for each in float32["times"]} == {1.0}
+    assert (tmp_path / "plot.svg").read_bytes().startswith(b"<?xml") and not (tmp_path / "spec.tune.json").exists()
+
+
 def test_inspect_shows_which_layers_skip_zeros(tool: Tool, networks: Path, tmp_path: Path) -> None:
     (tmp_path / "pruned.onnx").write_bytes((networks / "pruned.onnx").read_bytes())
     tool("init", "pruned.onnx", "-o", "spec.yaml")

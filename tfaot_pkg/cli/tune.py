@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,13 +28,31 @@ NoiseFlag = Annotated[
         help="Write costs although times vary because the machine is busy.",
     ),
 ]
+PrecisionFlag = Annotated[
+    bool,
+    typer.Option(
+        "--precision",
+        help="Instead, build the model in each form of compilation.precision, and print errors and times.",
+    ),
+]
+CalibrationOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.npz", help="With --precision: rows on which scales of int8 are found. (default: the spec's)"
+    ),
+]
 TargetOption = Annotated[
     list[str] | None,
     typer.Option(metavar="TARGET", help="Measure this target only. Repeatable. (default: all that this machine runs)"),
 ]
 OutputOption = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="The file to write. (default: SPEC's stem.tune.json)"),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="The file to write; with --precision a plot, .svg or .png. (default: SPEC's stem.tune.json)",
+    ),
 ]
 
 
@@ -49,6 +68,8 @@ def tune(
     kernels: KernelsFlag = False,
     xla_flags: XlaFlagsFlag = False,
     batch_costs: BatchCostsFlag = False,
+    precision: PrecisionFlag = False,
+    calibration: CalibrationOption = None,
     accept_noise: NoiseFlag = False,
     target: TargetOption = None,
     output: OutputOption = None,
@@ -60,7 +81,11 @@ def tune(
     `spec.tune.json` with the spec: then a package is the same wherever it is built. Without the file XLA has no further
     flags, and the costs are estimated.
 
-    Examples: tfaot-pkg tune spec.yaml; tfaot-pkg tune spec.yaml --batch-costs --target x86-64-v3
+    With --precision, no such file is written: a table has the errors against the framework on the inputs of validation,
+    and the times, for float32, bfloat16 and, with rows of calibration, int8; -o FILE.svg draws it (extra `bench`).
+
+    Examples: tfaot-pkg tune spec.yaml; tfaot-pkg tune spec.yaml --batch-costs --target x86-64-v3;
+    tfaot-pkg tune spec.yaml --precision --calibration rows.npz -o precision.svg
     """
     from tfaot_pkg.ground.storage import storage_errors, write_file
     from tfaot_pkg.measure.tuning.measure import tune as measure
@@ -69,6 +94,11 @@ def tune(
 
     loaded = load_spec(spec, session.defines)
     _require_targets(loaded, target)
+    if precision:
+        _require_alone(kernels=kernels, xla_flags=xla_flags, batch_costs=batch_costs)
+        return _precision(session, loaded, target or [], calibration, output)
+    if calibration is not None:
+        raise typer.BadParameter("is for --precision", param_hint="--calibration")
     file = output or tuning_path(spec)
     # Now, because the model is built and measured for minutes before the file is written.
     require_writable(file)
@@ -80,6 +110,32 @@ def tune(
     with storage_errors(f"write {file}"):
         write_file(file.absolute(), tuning_bytes(tuned.tuning))
     return Result(document=_document(tuned, file), text=_text(tuned, file))
+
+
+def _require_alone(**others: bool) -> None:
+    if given := [f"--{name.replace('_', '-')}" for name, value in others.items() if value]:
+        raise typer.BadParameter(f"excludes {' and '.join(given)}: it writes no tuning file", param_hint="--precision")
+
+
+def _precision(
+    session: Session, spec: ModelSpec, targets: list[str], calibration: Path | None, plot: Path | None
+) -> Result:
+    from tfaot_pkg.ground.storage import storage_errors, write_file
+    from tfaot_pkg.measure.tuning.precision import curve
+
+    if plot is not None:
+        if plot.suffix not in (".svg", ".png"):
+            raise typer.BadParameter(f"{plot} is no .svg or .png", param_hint="--output")
+        require_writable(plot)
+        if importlib.util.find_spec("matplotlib") is None:
+            raise typer.BadParameter("plots need matplotlib: pip install 'tfaot-pkg[bench]'", param_hint="--output")
+    found = curve(spec, targets, calibration, session.pipeline())
+    lines = [found.text()]
+    if plot is not None:
+        with storage_errors(f"write {plot}"):
+            write_file(plot.absolute(), found.plot(plot.suffix))
+        lines.append(f"wrote {plot}")
+    return Result(document=found.as_dict(), text="\n".join(lines))
 
 
 def _require_targets(spec: ModelSpec, targets: list[str] | None) -> None:

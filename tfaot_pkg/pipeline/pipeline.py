@@ -144,6 +144,15 @@ class Validated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """The results of `Pipeline.compared`."""
+
+    library: NativeLibrary
+    engine: Engine
+    report: ValidationReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
     """The folders and tools of builds.
 
@@ -214,6 +223,25 @@ class Pipeline:
         return Build(
             plan=plan, frozen=frozen, engine=compiled.engine, library=library, report=report, tree=tree, gains=gains
         )
+
+    def compared(self, plan: Plan, judged: ModelSpec) -> Compared:
+        """The library of `plan`, compared with the framework as `judged` says, which has other rules of validation.
+
+        No package is made. Raises the errors of all stages up to validation.
+        """
+        spec, environment = plan.spec, self.environment_of(plan)
+        with self.workers(environment) as pool:
+            saved = SavedModel(spec.model, plan.source, pool, spec.compilation.variables)
+            frozen = freeze(spec, saved, key=plan.keys.frozen, pool=pool, cache=self.cache, progress=self.progress)
+            require_bars(judged, frozen.signature)
+            compiled, library = self._library(spec, plan, frozen, environment, pool)
+            report = validate(
+                judged, saved, frozen, library,
+                engine=compiled.engine, operations=compiled.program.operations if compiled.program else (),
+                key=validation_key(judged, plan.source, plan.keys.native, plan.inputs), inputs=plan.inputs,
+                compiler=plan.compiler, pool=pool, cache=self.cache, progress=self.progress,
+            )  # fmt: skip
+        return Compared(library=library, engine=compiled.engine, report=report)
 
     def _library(
         self, spec: ModelSpec, plan: Plan, frozen: FrozenModel, environment: ToolchainEnvironment, pool: WorkerPool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -93,6 +93,30 @@ def resources_plot(benches: Sequence[Bench], suffix: str) -> bytes:
             left.set_xlabel("peak memory above an empty process, MB")
             right.set_xlabel("shipped, MB: model (dark), and the engine that runs it")
         _subtitle(figure, benches)
+        return _bytes(figure, suffix)
+
+
+def price_plot(points: Mapping[str, tuple[float, float]], title: str, suffix: str) -> bytes:
+    """The time of a run in microseconds over the largest error, both logarithmic, a marker for each of `points`."""
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+        axes = figure.subplots()
+        least = min((error for error, _ in points.values() if error > 0), default=1e-6) / 3
+        for place, (name, (error, time)) in enumerate(points.items()):
+            colour = (*_OURS, "#0072b2", "#009e73")[place % 4]
+            axes.plot(max(error, least), time, "o", color=colour, markersize=9, clip_on=False)
+            axes.annotate(name, (max(error, least), time), textcoords="offset points", xytext=(9, 4), fontsize=9)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0), numticks=12))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.margins(0.2)
+        axes.grid(color=_FAINT, linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.set_xlabel("largest error on the main inputs")
+        axes.set_ylabel("µs per run")
+        axes.set_title(title)
         return _bytes(figure, suffix)
 
 
