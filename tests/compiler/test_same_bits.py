@@ -18,6 +18,7 @@ from tests.compiler.test_answers import FAMILIES, models_of
 from tests.compiler.test_bfloat16 import PROGRAMS, numbers
 from tests.compiler.test_chains import normalization, softmax
 from tests.compiler.test_few_rows import layers_of
+from tests.compiler.test_narrow import PROGRAMS as NARROW
 from tests.compiler.test_networks import NAMES
 from tests.compiler.test_tails import chain, inputs_of_chain, inputs_of_lstm, lstm
 from tests.compiler.test_trees import grown, program_of, rows
@@ -246,6 +247,15 @@ def test_layers_of_bfloat16_give_the_same_bits_on_every_cpu(bench: Bench) -> Non
             model=Path(), program=program, inputs=[numbers(program.entry.parameters[0].shape.at(17, {}))], outputs=[]
         )
         for name, program in PROGRAMS.items()
+    }
+    _compare(bench, models)
+
+
+@pytest.mark.nightly
+def test_layers_with_narrow_weights_give_the_same_bits_on_every_cpu(bench: Bench) -> None:
+    models = {
+        name: Network(model=Path(), program=program, inputs=[numbers((17, 3, 513))], outputs=[])
+        for name, program in NARROW.items()
     }
     _compare(bench, models)
 

@@ -9,6 +9,7 @@
 #include "bfloat16.h"
 #include "kernels_64_bit.h"
 #include "longrows.h"
+#include "narrow.h"
 #include "order.h"
 #include "quantized_groups.h"
 #include "quantized_tiles.h"
@@ -128,6 +129,10 @@ EXPORT void quantized_groups(const kernels::QuantizedGroups* layer, std::size_t 
 EXPORT void quantized_groups_in_pairs(const kernels::QuantizedGroups* layer, std::size_t batch, const std::uint8_t* in, void* out,
                                       std::uint32_t* scratch) {
   kernels::convolveGroups<kernels::InPairs>(layer->layer, layer->groups, batch, in, out, scratch);
+}
+
+EXPORT void narrow_dense(const kernels::NarrowDense* layer, std::size_t batch, const float* in, float* out) {
+  kernels::narrowDense(kernels::Reached{}.activating(layer->activation).table(), *layer, batch, in, out);
 }
 
 EXPORT std::size_t bfloat16_dense_scratch(std::size_t inputs) { return kernels::bfloat16DenseScratch(inputs); }

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tests.kernels.machines import Buffer, Floats, Machine
 from tfaot_pkg.compiler.bfloat16 import BLOCK, block_of_window
 from tfaot_pkg.compiler.bfloat16 import packed as packed_bfloat16
+from tfaot_pkg.compiler.narrow import packed_narrow
 from tfaot_pkg.compiler.pruned import kept, listed
 from tfaot_pkg.compiler.quantized_layers import packed_depthwise, packed_groups, packed_quantized
 from tfaot_pkg.frontends.toolchain.definition import NO_CONTRACTION
@@ -87,6 +88,17 @@ class _Dense(ctypes.Structure):
         ("inputs", ctypes.c_size_t),
         ("outputs", ctypes.c_size_t),
         ("weights", ctypes.c_void_p),
+        ("bias", ctypes.c_void_p),
+        ("activation", _Activation),
+    ]
+
+
+class _NarrowDense(ctypes.Structure):
+    _fields_ = [
+        ("inputs", ctypes.c_size_t),
+        ("outputs", ctypes.c_size_t),
+        ("weights", ctypes.c_void_p),
+        ("scales", ctypes.c_void_p),
         ("bias", ctypes.c_void_p),
         ("activation", _Activation),
     ]
@@ -282,6 +294,23 @@ class Kernels:
         scratch = self._out(self._machine.call("sparse_dense_scratch", *weights.shape))
         out = self._out(len(values), weights.shape[1])
         self._machine.call("sparse_dense", layer, len(values), data.address, out.address, scratch.address)
+        return out.read()
+
+    def narrow_dense(
+        self,
+        values: Floats,
+        weights: NDArray[np.generic],
+        scales: Floats | None,
+        bias: Floats | None,
+        activation: str = "none",
+    ) -> Floats:
+        """`weights`: int8 with `scales`, otherwise float32 that are rounded to bfloat16."""
+        numbers = packed_narrow(weights, scales)
+        held = [None if each is None else self._exactly(each) for each in (*numbers, bias)]
+        addresses = [each and each.address for each in held]
+        data, out = self._in(values), self._out(len(values), weights.shape[1])
+        layer = _NarrowDense(*weights.shape, *addresses, ACTIVATIONS[activation])
+        self._machine.call("narrow_dense", layer, len(values), data.address, out.address)
         return out.read()
 
     def bfloat16_dense(

@@ -58,6 +58,7 @@ const std::map<std::string, Word (*)(const std::vector<Word>&)> kFunctions = {
     FUNCTION(dense),
     FUNCTION(sparse_dense_scratch),
     FUNCTION(sparse_dense),
+    FUNCTION(narrow_dense),
     FUNCTION(bfloat16_dense_scratch),
     FUNCTION(bfloat16_dense),
     FUNCTION(bfloat16_dense_as_floats),

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.spec.conftest import FaultsOf
+from tfaot_pkg.ground import reduced
 from tfaot_pkg.spec import parse_spec, spec_document
+from tfaot_pkg.spec.document import written
 from tfaot_pkg.spec.types import FULL, Bars, Precision
 
 _REDUCED = "  precision: {compute: bfloat16}\n"
@@ -65,6 +67,18 @@ def test_wrong_bars_are_named(good: str, faults_of: FaultsOf, bars: str, said: s
     assert said in fault
 
 
+def test_weights_of_fewer_bits_are_a_reduced_precision_of_their_own(good: str, faults_of: FaultsOf) -> None:
+    bars = "validation: {accuracy: {all: {largest: 1}}}\n"
+    spec = parse_spec((good + "  precision: {weights: int8}\n" + bars).encode(), Path("/m/spec.yaml"))
+    precision = spec.compilation.precision
+    assert precision == Precision(weights="int8") and precision.is_reduced and precision.name == "int8 weights"
+    assert spec_document(spec)["compilation"]["precision"] == {"compute": "float32", "weights": "int8"}
+    (fault,) = faults_of(good + "  precision: {weights: bfloat16}\n")
+    assert fault.startswith("6: compilation.precision.weights: bfloat16 changes the model's answers")
+    (fault,) = faults_of(good + "  precision: {compute: bfloat16, weights: int8}\n" + bars)
+    assert "compilation.precision.weights: is for layers that compute in float32, and compute is bfloat16" in fault
+
+
 def test_other_words_are_no_precision(good: str, faults_of: FaultsOf) -> None:
     (fault,) = faults_of(good + "  precision: {compute: half}\nvalidation: {accuracy: {all: {largest: 1}}}\n")
     assert "compilation.precision.compute: must be float32, bfloat16 or int8, got 'half'" in fault
@@ -110,3 +124,10 @@ def test_bars_on_labelled_rows_need_labels_and_these_the_rows(good: str, faults_
         "validation.inputs": Path("/m/rows.npz"), "validation.labels": Path("/m/labels.npz")
     }  # fmt: skip
     assert spec_document(spec)["validation"]["labels"] == "labels.npz"
+
+
+def test_a_published_precision_has_the_words_of_the_report() -> None:
+    for precision in (Precision(compute="bfloat16"), Precision(weights="int8"), Precision(weights="bfloat16")):
+        name = reduced.name_of(written(precision))
+        assert name == precision.name and reduced.told_by({"precision": name}).startswith(f"{name}: layers multiply")
+    assert reduced.told_by({"precision": reduced.name_of({})}) == ""

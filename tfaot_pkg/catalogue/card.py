@@ -78,7 +78,7 @@ def badges_of(entry: RegistryEntry, info: Mapping[str, Any], *, is_signed: bool)
         found.append(Badge(text="rows depend on one another", why="Only compiled batch sizes run.", is_good=False))
     if bits := _bits(info):
         found.append(bits)
-    if precision := reduced.told_by(mapped(info.get("precision")) and {"precision": info["precision"].get("compute")}):
+    if precision := reduced.told_by({"precision": reduced.name_of(mapped(info.get("precision")))}):
         why = f"{precision.partition(': ')[2].capitalize()}. The errors are under Validation."
         found.append(Badge(text=f"reduced precision: {precision.partition(':')[0]}", why=why, is_good=False))
     if names := [name for name in listed(info.get("custom_operations")) if isinstance(name, str)]:

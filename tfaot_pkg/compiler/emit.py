@@ -56,7 +56,7 @@ _MOST_SCRATCH = 1 << 31
 """The limit of scratch memory in bytes, which each thread has beside the weights."""
 TILES_SUFFIX = "_permit_tiles"
 """Ends the name of the function that is told whether the process may use tiles of the CPU (program.cc.j2)."""
-_DENSE = ("bfloat16_dense", "dense", "quantized_dense")
+_DENSE = ("bfloat16_dense", "dense", "narrow_dense", "quantized_dense")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,7 +274,8 @@ def _layers(program: Program) -> Iterator[Layer]:
             each.opcode in ("bfloat16_conv2d", "conv2d") and layers.is_pointwise(each, known[each.operands[1]].shape)
         ):
             weights, rows = known[each.operands[1]].shape, Shape("f32", each.shape.sizes[:-1]).elements
-            size = 2 if each.opcode.startswith("bfloat16") else NUMPY_TYPES[weights.dtype].itemsize
+            is_short = each.opcode.startswith(("bfloat16", "narrow")) and weights.dtype == "f32"
+            size = 2 if is_short else NUMPY_TYPES[weights.dtype].itemsize
             yield Layer(weights=size * weights.elements.at(0), places=max(1, rows.per_row.most(1, program.symbols)))
 
 
@@ -311,6 +312,7 @@ _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
     "gather": moving.gather,
     "get-tuple-element": control.element_of,
     "max_pool": layers.max_pool,
+    "narrow_dense": layers.narrow_dense,
     "pad": moving.pad,
     "quantized_conv2d": quantized_layers.quantized_conv2d,
     "quantized_dense": quantized_layers.quantized_dense,

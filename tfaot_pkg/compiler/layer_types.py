@@ -66,6 +66,19 @@ def bfloat16_dense(use: Use) -> Types:
     return (made,)
 
 
+def narrow_dense(use: Use) -> Types:
+    """Weights of float32 are numbers of bfloat16; those of int8 have scales."""
+    x, weights, *others = use.arrays
+    require(x.dtype == use.result.dtype == "f32" and weights.dtype in ("f32", "s8"), "operands differ")
+    require(weights.rank == 2 and x.rank > 0, "operands differ")
+    _require_rows(x, weights, use.result)
+    # Scales and a bias have the same type.
+    count = len(others) - (weights.dtype == "s8")
+    require(0 <= count <= 1, "there is another number of operands")
+    require(all(each == ArrayType("f32", (weights.sizes[1],)) for each in others), "the bias has another type")
+    return (use.result,)
+
+
 def _require_rows(x: ArrayType, weights: ArrayType, made: ArrayType) -> None:
     inputs, outputs = weights.sizes
     require(x.sizes[-1] == inputs, "the weights are for another number of inputs")

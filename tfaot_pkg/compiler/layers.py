@@ -35,6 +35,7 @@ from tfaot_pkg.compiler.expressions import C_TYPES, literal
 from tfaot_pkg.compiler.forests import pack
 from tfaot_pkg.compiler.image_windows import FEW_FILTERS, MOST_TAPS
 from tfaot_pkg.compiler.instructions import Argument, Struct, Written
+from tfaot_pkg.compiler.narrow import packed_narrow
 from tfaot_pkg.compiler.pieces import Piece
 from tfaot_pkg.compiler.program import BATCH, ONE, ROWS, Extent, Operation, Shape, Size
 from tfaot_pkg.compiler.rows import are_short
@@ -237,6 +238,26 @@ def _bfloat16(
     emitter.call(function, "dispatch", layer, batch, read, Written(written), Written(room))
     emitter.reached[f"activating({activation})"] = None
     for pointer in (source, target, work):
+        emitter.touch(pointer)
+    return target
+
+
+def narrow_dense(emitter: Emitter, operation: Operation) -> str:
+    weights, others = literal(emitter.known[operation.operands[1]]), list(operation.operands[2:])
+    inputs, outputs = weights.shape
+    given = literal(emitter.known[others.pop(0)]) if weights.dtype == np.int8 else None
+    packed, scales = packed_narrow(weights, given)
+    scales_at = "nullptr" if scales is None else emitter.constants.address(scales)
+    bias: Piece = Place(emitter.stored(others[0]), elements=Size(outputs)) if others else "nullptr"
+    source, target = emitter.stored(operation.operands[0]), emitter.target(operation)
+    emitter.touch(source)
+    activation = f"Activation::{Layer.of(operation).activation}"
+    numbers = f"{inputs}, {outputs}, {emitter.constants.address(packed)}, {scales_at}"
+    rows = Shape("f32", operation.shape.sizes[:-1]).elements
+    read, written = Place(source, elements=rows * Size(inputs)), Place(target, elements=rows * Size(outputs))
+    emitter.call("narrowDense", "dispatch", Struct((numbers, bias, activation)), rows, read, Written(written))
+    emitter.reached[f"activating({activation})"] = None
+    for pointer in (source, target):
         emitter.touch(pointer)
     return target
 

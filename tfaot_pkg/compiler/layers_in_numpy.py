@@ -63,6 +63,13 @@ def bfloat16_dense(run: Run, operation: Operation, x: Array, weights: Array, *bi
     return _of_bfloat16(operation, products(x.reshape(-1, x.shape[-1]), weights), biases).reshape(run.sizes(operation))
 
 
+def narrow_dense(run: Run, operation: Operation, x: Array, weights: Array, *others: Array) -> Array:
+    """Scales come before the bias if weights are steps."""
+    scales, biases = (others[0], others[1:]) if weights.dtype == np.int8 else (1, others)
+    sums = x.reshape(-1, x.shape[-1]).astype(np.float64) @ weights.astype(np.float64) * scales
+    return _activated(operation, sums, biases).reshape(run.sizes(operation))
+
+
 def _of_bfloat16(operation: Operation, sums: Array, biases: Sequence[Array]) -> Array:
     """The bias is added in float32."""
     with np.errstate(all="ignore"):

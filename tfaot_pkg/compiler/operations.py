@@ -216,6 +216,12 @@ OPERATIONS: Mapping[str, Definition] = {
         operands=(1, 1), result=layer_types.max_pool, meaning=layers_in_numpy.max_pool, attributes=MaxPool,
         summary="(input): NHWC, the maxima of windows; padding counts as nothing.",
     ),
+    "narrow_dense": Definition(
+        operands=(2, 4), result=layer_types.narrow_dense, meaning=layers_in_numpy.narrow_dense, attributes=Layer,
+        multiply_adds=costs.of_dense,
+        summary="(input, weights, scales, bias): [..., k] by [k, n] in float32, weights that are rounded to "
+        "bfloat16, or int8 times a scale of each output; and an activation of the sum.",
+    ),
     "pad": Definition(
         operands=(2, 2), result=type_rules.pad, meaning=meanings.pad, attributes=Pad, rows=row_by_row.pad,
     ),

@@ -11,7 +11,15 @@ from tfaot_pkg.ground.targets import TARGETS
 _MEANINGS = {
     "bfloat16": "layers multiply numbers of 8 significant bits, and add in float32",
     "int8": "layers multiply bytes, and add integers",
+    "bfloat16 weights": "layers multiply in float32, by weights of 8 significant bits",
+    "int8 weights": "layers multiply in float32, by weights of 255 steps for each output",
 }
+
+
+def name_of(precision: Mapping[str, Any]) -> object:
+    """What reports call a spec's compilation.precision, which a publisher wrote."""
+    weights = precision.get("weights", "float32")
+    return precision.get("compute") if weights == "float32" else f"{weights} weights"
 
 
 def told_by(report: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from tfaot_pkg.spec.form import keys_of
 from tfaot_pkg.spec.rules import Limit
 from tfaot_pkg.spec.types import (
+    FULL,
     ArchiveSource,
     Bars,
     FolderSource,
@@ -76,9 +77,9 @@ def written(value: Any) -> Any:
         case Path():
             return value.name
         case Bars() | Precision():
-            return {
-                name: each for name in _names_of(value) if (each := written(getattr(value, name))) not in (None, {})
-            }
+            found = {name: written(getattr(value, name)) for name in _names_of(value)}
+            later = ("weights", FULL.weights)  # as of keys that came later (types.Setting)
+            return {name: each for name, each in found.items() if each not in (None, {}) and (name, each) != later}
         case _ if is_dataclass(value):
             return {name: written(getattr(value, name)) for name in _names_of(value)}
     return value

@@ -169,12 +169,8 @@ def _check_validation(document: Document) -> None:
 _OF_LABELS = ("accuracy", "auc", "rejection", "efficiency")
 
 
-def _check_precision(document: Document) -> None:
-    """Reduced precision needs bars, and a program."""
-    compilation = document.data.get("compilation")
-    compute = _at(compilation, ("precision", "compute"))
-    calibration = _at(compilation, ("precision", "calibration"))
-    accuracy = _at(document.data.get("validation"), ("accuracy",))
+def _check_bars(document: Document, accuracy: Any) -> None:
+    """Each output that validation.accuracy names has a bar, and those of labelled rows have labels."""
     labels = _at(document.data.get("validation"), ("labels",))
     if labels is not None and _at(document.data.get("validation"), ("inputs",)) is None:
         document.report(("validation", "labels"), "are those of the rows of validation.inputs: give that file, too")
@@ -185,13 +181,29 @@ def _check_precision(document: Document) -> None:
             document.report(
                 ("validation", "accuracy", name, tasks[0]), "needs the labels of rows: give validation.labels"
             )
+
+
+def _check_precision(document: Document) -> None:
+    """Reduced precision needs bars, and a program."""
+    compilation = document.data.get("compilation")
+    compute = _at(compilation, ("precision", "compute"))
+    calibration = _at(compilation, ("precision", "calibration"))
+    accuracy = _at(document.data.get("validation"), ("accuracy",))
+    _check_bars(document, accuracy)
     if calibration is not None and compute != "int8":
         document.report(
             ("compilation", "precision", "calibration"),
             f"is for int8, whose scales are found on its rows, and compute is {compute or 'float32'}",
         )
-    if compute in (None, "float32"):
+    weights = _at(compilation, ("precision", "weights"))
+    reduced = [key for key, kind in (("compute", compute), ("weights", weights)) if kind not in (None, "float32")]
+    if not reduced:
         return
+    place, said = ("compilation", "precision", reduced[0]), compute if reduced[0] == "compute" else weights
+    if len(reduced) > 1:
+        document.report(
+            ("compilation", "precision", "weights"), f"is for layers that compute in float32, and compute is {compute}"
+        )
     if compute == "int8" and calibration is None:
         document.report(
             ("compilation", "precision", "compute"),
@@ -200,13 +212,13 @@ def _check_precision(document: Document) -> None:
         )
     if not accuracy:
         document.report(
-            ("compilation", "precision", "compute"),
-            f"{compute} changes the model's answers, so the spec must say by how much at most: give bars, such as "
+            place,
+            f"{said} changes the model's answers, so the spec must say by how much at most: give bars, such as "
             "`validation: {accuracy: {all: {largest: 0.05, argmax: 0.999}}}`",
         )
     if _at(compilation, ("engine",)) == "xla":
         document.report(
-            ("compilation", "precision", "compute"),
+            place,
             "is for programs, and compilation.engine is xla, which has no such layers",
         )
 

@@ -66,6 +66,7 @@ Kernels = Literal["auto", "none"]
 Engine = Literal["auto", "program", "xla"]
 Answers = Literal["call", "predict"]
 Compute = Literal["float32", "bfloat16", "int8"]
+StoredWeights = Literal["float32", "bfloat16", "int8"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -394,9 +395,20 @@ class Precision:
     calibration: Annotated[Path | None, Setting(v.FilePath, examples=("rows.npz",))] = None
     """With int8: .npz file with one array per input, typical rows of the model, relative to this file."""
 
+    weights: Annotated[StoredWeights, Setting()] = "float32"
+    """How memory has the weights of dense layers with at least 262,144 of them, which multiply in float32: float32,
+    bfloat16 (half of the memory), or int8 with a scale for each output (a quarter). A single row, which reads each
+    weight once, is the faster for it.
+    """
+
     @property
     def is_reduced(self) -> bool:
-        return self.compute != "float32"
+        return (self.compute, self.weights) != ("float32", "float32")
+
+    @property
+    def name(self) -> str:
+        """As reports have it (ground/reduced.py)."""
+        return self.compute if self.weights == "float32" else f"{self.weights} weights"
 
 
 FULL = Precision()

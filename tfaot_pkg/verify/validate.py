@@ -438,7 +438,7 @@ class _Validation:
             inputs=self._inputs,
             rtol=self._spec.validation.rtol,
             atol=self._spec.validation.atol,
-            precision=precision.compute if precision.is_reduced else "",
+            precision=precision.name if precision.is_reduced else "",
             accuracy=accuracy,
             bars=written(self._spec.validation.accuracy),
             layers=self._engine.layers,

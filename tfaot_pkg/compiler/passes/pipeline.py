@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tfaot_pkg.compiler.passes.avoid_cancellation import without_cancellation
+from tfaot_pkg.compiler.passes.bfloat16_weights import with_bfloat16_weights
 from tfaot_pkg.compiler.passes.crop_convolutions import cut
 from tfaot_pkg.compiler.passes.eliminate_dead_stores import of_last_steps
 from tfaot_pkg.compiler.passes.fuse_epilogues import absorbed
@@ -14,6 +15,7 @@ from tfaot_pkg.compiler.passes.fuse_pooling import pooled
 from tfaot_pkg.compiler.passes.fuse_prologues import preceded
 from tfaot_pkg.compiler.passes.fuse_transposes import result_order
 from tfaot_pkg.compiler.passes.hoist import hoisted
+from tfaot_pkg.compiler.passes.int8_weights import with_int8_weights
 from tfaot_pkg.compiler.passes.int_to_float import in_float
 from tfaot_pkg.compiler.passes.pad_convolutions import padded
 from tfaot_pkg.compiler.passes.raise_activations import in_one
@@ -116,6 +118,14 @@ ON_REQUEST = (
         "reduce-precision", in_bfloat16,
         "If the spec asks for it (`compilation.precision`), layers multiply in bfloat16; this pass is the last one.",
     ),
+    _rule(
+        "bfloat16-weights", with_bfloat16_weights,
+        "Likewise dense layers with many weights have them as bfloat16, and multiply in float32.",
+    ),
+    _rule(
+        "int8-weights", with_int8_weights,
+        "Likewise dense layers with many weights have them as int8 times a scale, and multiply in float32.",
+    ),
 )  # fmt: skip
 """Passes that change what a program computes."""
 
@@ -147,15 +157,19 @@ def named(name: str) -> Pass:
     return found
 
 
-def passes_for(compute: str) -> tuple[Pass, ...]:
-    """The passes of a program that multiplies in `compute` (spec/types.py, Precision).
+def passes_for(compute: str = "float32", weights: str = "float32") -> tuple[Pass, ...]:
+    """The passes of a program that multiplies in `compute`, or has `weights` of fewer bits (spec/types.py).
 
     int8 takes a pass more, for layers that calibration chooses (calibration.py).
     """
+    if weights != "float32":
+        return (*PASSES, named(f"{weights}-weights"))
     return PASSES if compute in ("float32", "int8") else (*PASSES, named("reduce-precision"))
 
 
 def until(name: str) -> tuple[Pass, ...]:
     """The passes up to `name`, which is `IMPORT` for none. Raises UnknownPass."""
-    every = (*PASSES, *ON_REQUEST)
-    return () if name == IMPORT else every[: 1 + every.index(named(name))]
+    if name == IMPORT:
+        return ()
+    last = named(name)
+    return (*PASSES, last) if last in ON_REQUEST else PASSES[: 1 + PASSES.index(last)]

@@ -18,6 +18,7 @@ from tfaot_pkg.compiler.emit import TILES_SUFFIX, Emitted, emit, emit_parts
 from tfaot_pkg.compiler.fitting import check_extents
 from tfaot_pkg.compiler.importing import import_program
 from tfaot_pkg.compiler.memory import ALIGNMENT
+from tfaot_pkg.compiler.passes.narrow_weights import MANY_WEIGHTS
 from tfaot_pkg.compiler.passes.pipeline import IMPORT, PASSES, Pass, passes_for, run
 from tfaot_pkg.compiler.passes.quantize_layers import LEAST_INPUTS
 from tfaot_pkg.compiler.program import ROWS, Border, Operation, Program, Size, Symbol, Unsupported
@@ -70,8 +71,8 @@ class Engine:
     the bits of a program's results may depend on the CPU; it is empty if they do not. The bits of the targets `unfused`
     differ from those of all others in any case. Each thread of a team that computes layers together needs
     `member_scratch` bytes; it is None if no layer is large enough. If `compute` is not float32, `reduced` layers
-    multiply in it; of int8, `layers` are the prices of all that could. With `uses_tiles` layers use tiles of the CPU
-    (AMX).
+    multiply in it; of int8, `layers` are the prices of all that could. Otherwise these have `weights` of fewer bits.
+    With `uses_tiles` layers use tiles of the CPU (AMX).
     """
 
     operations: int = 0
@@ -87,6 +88,7 @@ class Engine:
     unfused: tuple[str, ...] = ()
     member_scratch: int | None = None
     compute: str = "float32"
+    weights: str = "float32"
     reduced: int = 0
     layers: tuple[LayerPrice, ...] = ()
     uses_tiles: bool = False
@@ -118,8 +120,11 @@ class Engine:
     @property
     def precision(self) -> dict[str, object]:
         """In what layers multiply, and how many of them, if it is not float32."""
+        if not self.reduced:
+            return {}
+        weights = {"weights": self.weights} if self.weights != "float32" else {}
         prices = {"prices": list(self.layers)} if self.layers else {}
-        return {"precision": {"compute": self.compute, "layers": self.reduced, **prices}} if self.reduced else {}
+        return {"precision": {"compute": self.compute, **weights, "layers": self.reduced, **prices}}
 
     @property
     def bits(self) -> dict[str, object]:
@@ -133,7 +138,10 @@ class Engine:
             return f"engine: XLA, because {self.reason}"
         parts = "".join(f"; XLA computes {each.reason}" for each in self.segments)
         parts += f"; operations of the model's author: {', '.join(self.called)}" if self.called else ""
-        parts += f"; {told_layers(self.compute, self.reduced, self.layers)}" if self.reduced else ""
+        if self.weights != "float32":
+            parts += f"; {counted(self.reduced, 'layer')} with weights in {self.weights}"
+        elif self.reduced:
+            parts += f"; {told_layers(self.compute, self.reduced, self.layers)}"
         operations = counted(self.operations, "operation")
         sizes = [*(["any number of rows"] if self.by_row else []), *self.symbols]
         taken = f" for {' and '.join(sizes)}" if sizes else ""
@@ -215,17 +223,21 @@ def require_engine(spec: ModelSpec, frozen: FrozenModel, engine: Engine) -> None
     """Raise ModelError if only a program could compute the model, and it does not become one."""
     if not engine.is_program and (need := _need_of_program(spec, frozen)):
         raise ModelError(f"the model cannot become a program{need[0]}: {engine.reason}", hint=need[1])
-    compute = spec.compilation.precision.compute
-    if spec.compilation.precision.is_reduced and engine.layers and not engine.reduced:
+    precision = spec.compilation.precision
+    if precision.is_reduced and engine.layers and not engine.reduced:
         raise ModelError(
-            f"compilation.precision asks for {compute}, and no layer alone keeps the bars of validation.accuracy on "
-            f"the rows of calibration:\n{table_of(engine.layers)}",
+            f"compilation.precision asks for {precision.name}, and no layer alone keeps the bars of "
+            f"validation.accuracy on the rows of calibration:\n{table_of(engine.layers)}",
             hint="set bars that the model's users accept, give typical rows, or remove compilation.precision",
         )
-    if spec.compilation.precision.is_reduced and not engine.reduced:
+    if precision.is_reduced and not engine.reduced:
+        wanted = f"dense layer with at least {MANY_WEIGHTS:,} constant weights"
+        if precision.weights == "float32":
+            least = _LEAST_INPUTS[precision.compute]
+            wanted = f"dense layer or convolution with constant weights, at least {least} inputs of a sum"
         raise ModelError(
-            f"compilation.precision asks for {compute}, and the model has no layer for it: no dense layer or "
-            f"convolution with constant weights, at least {_LEAST_INPUTS[compute]} inputs of a sum and five outputs",
+            f"compilation.precision asks for {precision.name}, and the model has no layer for it: no {wanted} and five "
+            "outputs",
             hint="remove compilation.precision: the package would be that of float32",
         )
 
@@ -336,7 +348,8 @@ def engine_of(
         unfused=unfused(spec.compilation.targets) if may_fuse(program) else (),
         member_scratch=emitted.member_scratch,
         compute=spec.compilation.precision.compute,
-        reduced=sum(each.opcode.startswith("bfloat16_") for each in operations)
+        weights=spec.compilation.precision.weights,
+        reduced=sum(each.opcode.startswith(("bfloat16_", "narrow_")) for each in operations)
         + sum(each.compute == "int8" for each in layers),
         layers=layers,
         uses_tiles=emitted.uses_tiles,
@@ -362,7 +375,7 @@ def finished_program(
     SpecError, SourceError for that file.
     """
     precision = spec.compilation.precision
-    program = program_of(frozen, passes_for(precision.compute))
+    program = program_of(frozen, passes_for(precision.compute, precision.weights))
     if precision.calibration is None:
         return program, ()
     return quantized(spec, frozen.signature, program, precision.calibration, sha256=calibration)

@@ -11,7 +11,7 @@
 #ifndef TFAOT_KERNELS_BFLOAT16_H_
 #define TFAOT_KERNELS_BFLOAT16_H_
 
-#include "activating.h"
+#include "finish_rows.h"
 #include "quantized.h"
 #include "tiled_rows.h"
 
@@ -29,51 +29,6 @@ TFAOT_INLINE Unsigned roundedToBfloat16(Vector x) {
   const Mask isTiny = bitsAs<Integers>(size) < broadcastByCode(0x23800000);  // 2^-56
   return isNan ? quiet : isTiny ? (bits ^ size) : rounded;
 }
-
-/// The last step of rows: bias and activation.
-class FinishBfloat16 {
- public:
-  FinishBfloat16(const Dispatch& dispatch, const Bfloat16Dense& layer) : dispatch_(dispatch), layer_(layer) {}
-
-  /// Of `columns` sums of columns from `column` on; sums of rows lie `stride` floats apart.
-  void operator()(const float* sums, std::size_t stride, std::size_t rows, std::size_t column, std::size_t columns, float* out) const {
-    const Activation activation = layer_.activation;
-    const std::size_t outputs = layer_.outputs;
-    if (activation == Activation::relu) {
-      add(sums, stride, rows, column, columns, out, [](Vector x) { return positivePart(x); });
-    } else if (activation == Activation::clip) {
-      add(sums, stride, rows, column, columns, out, [&](Vector x) { return clipped(x, activation.low, activation.high); });
-    } else {
-      add(sums, stride, rows, column, columns, out, [](Vector x) { return x; });
-      if (activation == Activation::none) return;
-      for (; rows > 0; --rows, out += outputs) activateRow(dispatch_, activation, out + column, columns);
-    }
-  }
-
- private:
-  /// No sum is -0, because each begins with zero, so that a bias of zeros changes none.
-  template <class Bounded>
-  TFAOT_INLINE void add(const float* sums, std::size_t stride, std::size_t rows, std::size_t column, std::size_t columns, float* out,
-                        Bounded bounded) const {
-    const float* const bias = layer_.bias;
-    std::size_t i = 0;
-    for (; i + kLanes <= columns; i += kLanes) {
-      const Vector term = bias == nullptr ? Vector{} : load(bias + column + i);
-      const float* from = sums + i;
-      float* to = out + column + i;
-      for (std::size_t r = rows; r > 0; --r, from += stride, to += layer_.outputs) store(to, bounded(load(from) + term));
-    }
-    const std::size_t rest = columns - i;
-    if (rest == 0) return;
-    const Vector term = bias == nullptr ? Vector{} : loadFirst(bias + column + i, rest);
-    const float* from = sums + i;
-    float* to = out + column + i;
-    for (std::size_t r = rows; r > 0; --r, from += stride, to += layer_.outputs) storeFirst(to, rest, bounded(load(from) + term));
-  }
-
-  const Dispatch& dispatch_;
-  const Bfloat16Dense& layer_;
-};
 
 /// Sums of `kRows` rows and `kWidth` vectors of columns from `vector` on; those of a row lie `stride` floats apart.
 template <int kRows, int kWidth>
@@ -140,7 +95,7 @@ TFAOT_INLINE void sumBfloat16(const Bfloat16Dense& layer, const Tiling& tiling, 
 class ProductOfFloats {
  public:
   ProductOfFloats(const Tiling& tiling, const Dispatch& dispatch, const Bfloat16Dense& layer)
-      : layer_(layer), tiling_(tiling), finish_(dispatch, layer) {}
+      : layer_(layer), tiling_(tiling), finish_(dispatch, layer.outputs, layer.bias, layer.activation) {}
 
   std::size_t outStride() const { return layer_.outputs * sizeof(float); }
   /// As of TiledProduct: rows need no registers for them.
@@ -179,7 +134,7 @@ class ProductOfFloats {
 
   const Bfloat16Dense& layer_;
   const Tiling tiling_;
-  const FinishBfloat16 finish_;
+  const FinishRows finish_;
 };
 
 /// Inputs as floats.

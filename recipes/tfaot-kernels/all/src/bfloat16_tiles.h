@@ -13,7 +13,7 @@ template <class Tiles>
 class TiledPairs {
  public:
   using Sum = float;
-  TiledPairs(const Dispatch& dispatch, const Bfloat16Dense& layer) : layer_(layer), finish_(dispatch, layer) {}
+  TiledPairs(const Dispatch& dispatch, const Bfloat16Dense& layer) : layer_(layer), finish_(dispatch, layer.outputs, layer.bias, layer.activation) {}
 
   std::size_t outputs() const { return layer_.outputs; }
   std::size_t outStride() const { return layer_.outputs * sizeof(float); }
@@ -33,7 +33,7 @@ class TiledPairs {
 
  private:
   const Bfloat16Dense& layer_;
-  const FinishBfloat16 finish_;
+  const FinishRows finish_;
 };
 
 /// Inputs as numbers of 16 bits. A block of packed weights of a panel is a tile.

@@ -123,6 +123,8 @@ void bfloat16Dense(const Dispatch& dispatch, const Bfloat16Dense& layer, std::si
 void bfloat16Conv2d(const Dispatch& dispatch, const Bfloat16Conv2d& layer, std::size_t batch, const float* in, float* out,
                     std::uint32_t* scratch) noexcept;
 
+void narrowDense(const Dispatch& dispatch, const NarrowDense& layer, std::size_t batch, const float* in, float* out) noexcept;
+
 // The same by a team of threads (team_layers.h).
 
 void dense(const Team& team, const Dispatch& dispatch, const Dense& layer, std::size_t batch, const float* in,

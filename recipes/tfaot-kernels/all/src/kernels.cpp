@@ -14,6 +14,7 @@
 #include "chains.h"
 #include "convolution.h"
 #include "fusion.h"
+#include "narrow.h"
 #include "packing.h"
 #include "places.h"
 #include "pooling.h"
@@ -266,6 +267,15 @@ void bfloat16Dense(const Bfloat16Dense& layer, std::size_t batch, const float* i
 void bfloat16Dense(const Dispatch& dispatch, const Bfloat16Dense& layer, std::size_t batch, const float* in, float* out,
                    std::uint32_t* scratch) noexcept {
   withFormOfBfloat16(layer, batch, [&](auto form) { denseBfloat16<decltype(form)>(dispatch, layer, batch, in, out, scratch); });
+}
+
+void narrowDense(const NarrowDense& layer, std::size_t batch, const float* in, float* out) noexcept {
+  narrowDense(kEverything, layer, batch, in, out);
+}
+
+void narrowDense(const Dispatch& dispatch, const NarrowDense& layer, std::size_t batch, const float* in, float* out) noexcept {
+  if (layer.scales == nullptr) return denseNarrow<std::uint16_t>(dispatch, layer, batch, in, out);
+  denseNarrow<std::int8_t>(dispatch, layer, batch, in, out);
 }
 
 void bfloat16Conv2d(const Bfloat16Conv2d& layer, std::size_t batch, const float* in, float* out, std::uint32_t* scratch) noexcept {

@@ -260,6 +260,20 @@ constexpr std::size_t quantizedGroupsScratch(const Window& window, std::size_t i
 
 void quantizedGroups(const QuantizedGroups& layer, std::size_t batch, const void* in, void* out, std::uint32_t* scratch) noexcept;
 
+/// A dense layer whose weights have fewer bits in memory than float32: its sums are of float32 inputs and the weights as float32, by
+/// fused multiply-adds in the order of the inputs from zero on, then times `scales`, then with the bias.
+struct NarrowDense {
+  std::size_t inputs;
+  std::size_t outputs;
+  const void* weights;  ///< packed as those of a dense layer, in numbers of int8, or the upper 16 bits of floats (bfloat16)
+  const float* scales;  ///< of columns, up to a multiple of kPanel, if weights are int8; otherwise null
+  const float* bias;    ///< `outputs` floats, or null for none
+  Activation activation;
+};
+
+/// `in`: batch x inputs, `out`: batch x outputs.
+void narrowDense(const NarrowDense& layer, std::size_t batch, const float* in, float* out) noexcept;
+
 /// A dense layer whose inputs and weights are rounded to bfloat16; sums and everything else are float32. Numbers are rounded to
 /// nearest, half to even, and become zero if their size is below 2^-56. The order of a sum is that of the instruction TDPBF16PS of
 /// AMX: for each 32 inputs the fused products of those at even places in order from zero on, those at odd places likewise, both
