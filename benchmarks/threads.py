@@ -27,6 +27,7 @@ sys.path.insert(0, str(HERE.parent))
 from tfaot_pkg.compiler.attributes import attributes_of  # noqa: E402 (after the path to the checkout)
 from tfaot_pkg.compiler.emit import Emitted, emit  # noqa: E402
 from tfaot_pkg.compiler.operations import OPERATIONS  # noqa: E402
+from tfaot_pkg.compiler.passes.pipeline import run as run_passes  # noqa: E402
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ROWS, Literal, Number, Operation, Program, Region, Shape, Size  # noqa: E402
 from tfaot_pkg.compiler.verifier import verify  # noqa: E402
 from tfaot_pkg.ground import resources  # noqa: E402
@@ -318,7 +319,7 @@ def main() -> None:
         "| ratio |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|"
     )
     for name in options.names or NETWORKS:
-        program = NETWORKS[name]()
+        program = run_passes(NETWORKS[name]())
         with tempfile.TemporaryDirectory() as work:
             emitted = emit(program, FUNCTION)
             text = measured(

@@ -121,6 +121,11 @@ def test_parts_of_convolutions_have_the_bits_of_the_whole(shared: Share, name: s
         check(code, random.normal(size=(images, *IMAGES[name][0])).astype(np.float32))
 
 
+def test_a_small_image_is_divided_before_it_is_pooled(shared: Share) -> None:
+    code = shared(image_layer("few lines, many filters", (2, 2)))
+    check(code, np.random.default_rng(8).normal(size=(1, *IMAGES["few lines, many filters"][0])).astype(np.float32))
+
+
 @pytest.mark.parametrize("pool", [(2, 2), (3, 2), (2, 3), (3, 1)])
 @pytest.mark.parametrize("name", ["padded", "not padded", "strides", "depthwise"])
 def test_parts_of_pooled_convolutions_have_the_bits_of_the_whole(shared: Share, name: str, pool: Sequence[int]) -> None:

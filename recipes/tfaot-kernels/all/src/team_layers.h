@@ -98,7 +98,9 @@ inline void conv2dMaxPoolByTeam(const Team& team, const Dispatch& dispatch, cons
   const Reading reading(layer);
   const Ring ring(layer, pool);
   const std::size_t least = linesOfPart(team, pool.outHeight, images);
-  const std::size_t lines = divideUp(least, ring.pooledAtATime) * ring.pooledAtATime, parts = divideUp(pool.outHeight, lines);
+  // Fewer lines than one thread computes at a time fill its blocks less well, but otherwise threads would be idle.
+  const std::size_t lines = least < ring.pooledAtATime ? least : divideUp(least, ring.pooledAtATime) * ring.pooledAtATime;
+  const std::size_t parts = divideUp(pool.outHeight, lines);
   divide(team, images * parts, [&](std::size_t number, unsigned char* scratch) {
     const std::size_t image = number / parts, line = number % parts * lines, left = pool.outHeight - line;
     convolveAndPool(dispatch, layer, reading, pool, ring, last, line, left < lines ? left : lines,
