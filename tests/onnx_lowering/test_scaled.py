@@ -12,6 +12,7 @@ from tests.onnx_lowering.small_graphs import Node, model_of, node
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.passes.pipeline import run
 from tfaot_pkg.compiler.program import Program
+from tfaot_pkg.frontends.onnx_lowering.ends import lowered
 from tfaot_pkg.frontends.onnx_lowering.lowering import lower
 from tfaot_pkg.ground.arrays import Array
 
@@ -99,6 +100,29 @@ def test_dense_layers_are_sums_of_integers(form: str, relu: bool) -> None:
         np.testing.assert_array_equal(made, _made(_whole(x) @ weights + bias, factor, relu=relu))
     assert _opcodes(run(program)).count("quantized_dense") == 1
     assert "dense" not in _opcodes(run(program))
+
+
+def test_a_note_names_the_islands_of_floats_and_nothing_else() -> None:
+    graph = _Graph()
+    _dense(graph, "MatMul")
+    graph.add("Softmax", graph.bytes_of("m", _MADE, np.uint8(_MADE_ZERO)), "s")
+    graph.bytes_of("s", np.float32(1 / 255), np.uint8(0), "y")
+    (note,) = lowered(model_of(graph.nodes, (None, 40), graph.constants), []).warnings
+    assert note == "results in float32, not in integers: Softmax (Softmax_of_test)"
+
+
+def test_of_files_with_ranges_of_each_call_a_note_names_layers_alone() -> None:
+    graph = _Graph()
+    weights = graph.random.integers(-127, 128, (40, 9)).astype(np.int8)
+    graph.constants |= {"w": weights, "scale": np.float32(0.01), "float_w": np.ones((9, 5), np.float32)}
+    graph.add("DynamicQuantizeLinear", "x", "q q_scale q_zero")
+    graph.add("MatMulInteger", "q w q_zero", "sums")
+    graph.add("Cast", "sums", "floats", to=1)
+    graph.add("Mul", "floats q_scale", "m")
+    graph.add("Relu", "m", "r")
+    graph.add("MatMul", "r float_w", "y")
+    (note,) = lowered(model_of(graph.nodes, (None, 40), graph.constants), []).warnings
+    assert note == "results in float32, not in integers: MatMul (MatMul_of_test)"
 
 
 def test_the_last_layer_may_give_floats() -> None:

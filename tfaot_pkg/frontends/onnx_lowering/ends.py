@@ -39,16 +39,24 @@ def lowered(
         ),
         lambda program: signature_of(model, program, counts),
     )  # fmt: skip
-    is_quantized = any(each.domain == QONNX for each in model.graph.nodes)
-    return replace(found, warnings=(*found.warnings, *_in_floats(list(floats.values())))) if is_quantized else found
+    return replace(found, warnings=(*found.warnings, *_in_floats(model, list(floats.values()))))
 
 
 _MOST_NAMED = 8
 
 
-def _in_floats(nodes: Sequence[Node]) -> tuple[str, ...]:
-    """A sentence about the nodes of a quantized network that compute floats."""
-    named = [f"{each.op} ({each.name})" for each in nodes if each.domain != QONNX and each.op not in _MOVING]
+def _in_floats(model: Model, nodes: Sequence[Node]) -> tuple[str, ...]:
+    """A sentence about those of `nodes`, which compute floats, that somebody who quantized `model` should know of."""
+    operators = {each.op for each in model.graph.nodes}
+    if not (operators & _QUANTIZING or any(each.domain == QONNX for each in model.graph.nodes)):
+        return ()
+    # Where ranges are found in each call, all between two layers are floats.
+    are_dynamic = any(each.startswith("DynamicQuantize") for each in operators)
+    named = [
+        f"{each.op} ({each.name})"
+        for each in nodes
+        if each.domain != QONNX and each.op not in _MOVING | _QUANTIZING and (each.op in _LAYERS or not are_dynamic)
+    ]
     if not named:
         return ()
     more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
@@ -57,6 +65,14 @@ def _in_floats(nodes: Sequence[Node]) -> tuple[str, ...]:
 
 _MOVING = frozenset("Flatten Identity Reshape Squeeze Transpose Unsqueeze".split())
 """Operators that compute nothing."""
+
+_QUANTIZING = frozenset(
+    "QuantizeLinear DequantizeLinear DynamicQuantizeLinear DynamicQuantizeLSTM MatMulNBits "
+    "QLinearConv QLinearMatMul QGemm QLinearAdd QLinearMul ConvInteger MatMulInteger".split()
+)
+"""Operators of quantized files; the last ones are those of ONNX Runtime."""
+
+_LAYERS = frozenset("Conv ConvTranspose Gemm MatMul Einsum LSTM GRU RNN ConvInteger MatMulInteger MatMulNBits".split())
 
 
 def analyzed(make: Callable[[bool], Program], ends: Callable[[Program], Signature]) -> Lowered:

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
+from typing import get_args
 
 from tfaot_pkg.analysis.accuracy import Accuracy, bars_of, missed, worst
 from tfaot_pkg.errors import ModelError, RunError
 from tfaot_pkg.ground.wording import duration, table
 from tfaot_pkg.pipeline.pipeline import Compared, Pipeline
-from tfaot_pkg.spec.types import ALL, FULL, Bars, ModelSpec, Precision
+from tfaot_pkg.spec.types import ALL, FULL, Bars, ModelSpec, Precision, StoredWeights
 from tfaot_pkg.verify import latency
 from tfaot_pkg.verify.latency import TimedUnit
 from tfaot_pkg.verify.runs import runnable_targets
@@ -104,6 +105,9 @@ def forms_of(spec: ModelSpec, calibration: Path | None) -> dict[str, ModelSpec]:
 
     free = without_bars(spec)
     forms = {FLOAT32: formed(FULL, free), "bfloat16": formed(Precision(compute="bfloat16"), free)}
+    for stored in get_args(StoredWeights):
+        if stored != FLOAT32:
+            forms[f"{stored} weights"] = formed(Precision(weights=stored), free)
     rows = calibration or spec.compilation.precision.calibration
     if rows is not None:
         in_bytes = Precision(compute="int8", calibration=rows.absolute())
