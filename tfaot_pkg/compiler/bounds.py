@@ -24,7 +24,7 @@ from tfaot_pkg.compiler.elements import (
     Start,
     Stored,
 )
-from tfaot_pkg.compiler.instructions import Assign, Call, Declare, Instruction, StoreLanes, Swap
+from tfaot_pkg.compiler.instructions import Assign, Call, Declare, Instruction, StoreElement, StoreLanes, Swap
 from tfaot_pkg.compiler.loops import Block, For, Function, Lambda, Let, Nest, Node, Sharing, View, Within
 from tfaot_pkg.compiler.pieces import (
     Code,
@@ -108,6 +108,9 @@ class _Scope:
                 self._declare(node)
             case StoreLanes():
                 self._lanes(node.to, node.steps, node.by)
+            case StoreElement(to=Row(access=access, axes=axes)):
+                # Other addresses of rows may be where loops begin; this one is where an element is.
+                self._inside(access.base, self._row(access, axes), str(node.to))
             case Assign():
                 self._require_changing(node.name)
                 if node.name in self.variables or node.name in self.arrays:
