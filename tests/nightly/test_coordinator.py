@@ -5,22 +5,24 @@ from __future__ import annotations
 import json
 import random
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import partial
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Event
 from typing import Any
 
 import pytest
 
 from tests.nightly.nights import Seen, coordinator, end_state, home_of, start_coordinator, stub, stub_decision
 from tests.wording import reported
-from tfaot_pkg.errors import SpecError, StorageError
+from tfaot_pkg.errors import SpecError, StorageError, ValidationError
 from tfaot_pkg.ground.documents import plain
 from tfaot_pkg.ground.keys import Key
+from tfaot_pkg.ground.process import CommandFailed, run
 from tfaot_pkg.nightly import executors
 from tfaot_pkg.nightly.outcome import Attempt, Request
 from tfaot_pkg.nightly.results import Results
@@ -287,7 +289,7 @@ def test_a_verdict_is_certain_when_what_is_left_may_fail_altogether(tmp_path: Pa
     made = coordinator(tmp_path, home_of(tmp_path), policy=Policy(max_failures=0.2))
     count = Count(made, decisions, {})
     for one in decisions[:ended]:
-        count.ended(one, "verified")
+        count.ended(one.task.id, "verified")
     assert count.is_certain("2.17.1") is certain
 
 
@@ -314,6 +316,85 @@ def test_several_are_published_at_a_time(tmp_path: Path) -> None:
 
     night = coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=Slow())
     assert night.run(lambda: [stub_decision("a"), stub_decision("b")]).counts == {"published": 2}
+
+
+def test_what_cannot_be_planned_any_more_counts_for_the_gate(tmp_path: Path) -> None:
+    decisions = [stub_decision(f"m{number}", number=2) for number in range(4)]
+    worked_before(tmp_path, *decisions)
+    why = (Reason(what="spec", detail="spec.yaml:3: no such name"),)
+    faulty = [replace(one, action="fail", reasons=why) for one in decisions[:3]]
+    night = coordinator(
+        tmp_path, home_of(tmp_path), program=stub(0), publisher=Registry(), policy=Policy(max_failures=0.4)
+    ).run(lambda: [*faulty, decisions[3]])
+    assert night.counts == {"build failed": 3, "withheld": 1}
+    (verdict,) = night.gate.verdicts
+    assert (verdict.built, verdict.failed) == (4, 3)
+
+
+def test_a_spec_that_cannot_be_read_does_not_open_the_gate_for_others(tmp_path: Path) -> None:
+    """Its toolchain is not known, if the definition does not give it."""
+    decisions = [stub_decision("breaks", number=2), stub_decision("fine", number=2)]
+    worked_before(tmp_path, *decisions)
+    unreadable = replace(
+        stub_decision("unreadable", toolchain=""), action="fail", reasons=(Reason(what="spec", detail="no spec"),)
+    )
+    night = coordinator(
+        tmp_path, home_of(tmp_path), program=stub(0), publisher=Registry(), policy=Policy(max_failures=0.4)
+    ).run(lambda: [unreadable, *decisions])
+    assert kinds(night.outcomes) == {"unreadable": "build failed", "breaks": "build failed", "fine": "withheld"}
+
+
+class Killed(Registry):
+    """A publisher whose processes are killed when the night ends early."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = Event()
+
+    def publish(self, decision: Decision, results: Results) -> str:
+        try:
+            # As a validation does: one process after another.
+            for _ in range(3):
+                run(["sleep", "60"], started=lambda _: self.begun.set())
+        except CommandFailed as error:
+            raise ValidationError(str(error)) from error
+        return ""
+
+
+def test_what_is_being_published_when_a_night_is_interrupted_is_published_by_the_next_run(tmp_path: Path) -> None:
+    killed = Killed()
+
+    class Stopping(Seen):
+        def built(self, decision: Decision, attempt: Attempt) -> None:
+            if decision.task.model == "last":
+                killed.begun.wait(60)
+                raise Interrupted
+
+    decisions = [stub_decision("one"), stub_decision("last")]
+    with pytest.raises(Interrupted):
+        coordinator(
+            tmp_path, home_of(tmp_path), program=stub(0), publisher=killed, watch=Stopping(), slots=1
+        ).run(lambda: decisions)  # fmt: skip
+    assert not State(root=tmp_path / "state").nights()[-1].outcomes()
+    night = coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=Registry()).run(lambda: decisions)
+    assert night.counts == {"published": 2}
+
+
+def test_a_publication_that_waits_for_the_disk_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    full = Registry(failures=99)
+
+    class Stopping(Seen):
+        def built(self, decision: Decision, attempt: Attempt) -> None:
+            if decision.task.model == "last":
+                raise Interrupted
+
+    start = time.monotonic()
+    with pytest.raises(Interrupted):
+        coordinator(
+            tmp_path, home_of(tmp_path), program=stub(0), publisher=full, watch=Stopping(), slots=1, pause=60
+        ).run(lambda: [stub_decision("one"), stub_decision("last")])
+    assert time.monotonic() - start < 30
+    assert not State(root=tmp_path / "state").nights()[-1].outcomes()
 
 
 def test_a_damaged_history_is_told_before_anything_is_built(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ that it made itself, and compares the plan of a night that it resumes with a new
 
 from __future__ import annotations
 
-import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -184,24 +183,25 @@ class Count:
     ) -> None:
         working = coordinator.state.working()
         tried = [one for one in decisions if one.action in _TRIED]
-        self.toolchains = tuple(sorted({one.task.toolchain for one in tried}))
+        # Of a spec that cannot be read, the toolchain is not known.
+        self.toolchains = tuple(sorted({one.task.toolchain for one in tried} - {""}))
         self._limit = coordinator.policy.max_failures
-        self._pending = {one.task.id for one in tried if (one.task.model, one.task.toolchain) in working}
-        self._left = Counter(one.task.toolchain for one in tried if one.task.id in self._pending)
+        self._pending = {
+            one.task.id: one.task.toolchain for one in tried if (one.task.model, one.task.toolchain) in working
+        }
+        self._left = Counter(self._pending.values())
         self._built: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
-        for one in tried:
-            if (outcome := outcomes.get(one.task.id)) is not None:
-                self.ended(one, outcome.kind)
+        for outcome in outcomes.values():
+            self.ended(outcome.task, outcome.kind)
 
-    def ended(self, decision: Decision, kind: OutcomeKind | AttemptKind) -> None:
-        """The build of `decision` ended."""
-        task = decision.task
-        if task.id in self._pending:
-            self._pending.remove(task.id)
-            self._left[task.toolchain] -= 1
-            self._failed[task.toolchain] += kind in MODEL_FAULTS
-            self._built[task.toolchain] += kind not in OF_MACHINES
+    def ended(self, task: str, kind: OutcomeKind | AttemptKind) -> None:
+        """The build of `task` ended, or cannot begin. Only the first call for a task counts."""
+        toolchain = self._pending.pop(task, None)
+        if toolchain is not None:
+            self._left[toolchain] -= 1
+            self._failed[toolchain] += kind in MODEL_FAULTS
+            self._built[toolchain] += kind not in OF_MACHINES
 
     def is_certain(self, toolchain: str) -> bool:
         """Whether `verdict` lets publish whatever happens to the builds that are left."""
@@ -234,14 +234,16 @@ class _Night:
         self._decisions = tuple(decisions)
         self._gate = gate or Gate(verdicts=())
         self._refused = refused
-        self._places = by_place(self._decisions)
         self._outcomes = {outcome.task: outcome for outcome in night.outcomes()}
         self._verified: dict[str, tuple[Attempt, int]] = {}
         self._excluded: dict[str, str] = {}
         self._count = Count(coordinator, self._decisions, self._outcomes)
         # Outcomes come from the threads that publish, too.
         self._lock = RLock()
-        self._waiting: dict[str, Decision] = {}  # verified, but not being published yet
+        # By toolchain: verified, but not being published yet.
+        self._waiting: dict[str, dict[str, Decision]] = defaultdict(dict)
+        places = by_place(self._decisions)
+        self._needs = {one.task.id: needed(one, places) for one in self._decisions if one.task.depends}
         self._publications = Publications(coordinator.publications, self._finish)
 
     def run(self, *, again: bool = False) -> NightRun:
@@ -285,7 +287,8 @@ class _Night:
         requests = [self._request(one) for one in self._with_toolchain(missing)]
         if not requests:
             return
-        with closing(self._with.executor(len(requests))) as executor:
+        # An executor that is closed early kills what is being published, too.
+        with closing(self._with.executor(len(requests))) as executor, self._publications.stopped_by_errors():
             self._with.watch.building(len(requests), executor.description, executor.running)
             retries, pause = self._with.policy.retries, self._with.pause
             ended = attempts(executor, requests, retries=retries, pause=pause, excluded=self._exclude)
@@ -322,21 +325,27 @@ class _Night:
 
     def _known(self, decision: Decision, attempt: Attempt, tries: int) -> None:
         with self._lock:
-            self._count.ended(decision, attempt.kind)
+            self._count.ended(decision.task.id, attempt.kind)
             if attempt.kind == "verified":
                 self._verified[decision.task.id] = (attempt, tries)
-                self._waiting[decision.task.id] = decision
+                self._waiting[decision.task.toolchain][decision.task.id] = decision
             else:
                 self._record(self._outcome(decision, attempt.kind, attempt, tries))
             self._advance()
 
     def _advance(self) -> None:
         """Begin to publish what may be published by now: its verdict is certain, and its dependencies have ended."""
-        for decision in tuple(self._waiting.values()):
-            needs = needed(decision, self._places)
-            if all(one.task.id in self._outcomes for one in needs) and self._has_verdict(decision.task.toolchain):
-                del self._waiting[decision.task.id]
-                self._publications.begin(decision)
+        # By toolchain, so that thousands that wait for one verdict cost one look at each end of a build.
+        for toolchain, waiting in self._waiting.items():
+            if not waiting or not self._has_verdict(toolchain):
+                continue
+            for decision in tuple(waiting.values()):
+                if all(one.task.id in self._outcomes for one in self._needed(decision)):
+                    del waiting[decision.task.id]
+                    self._publications.begin(decision)
+
+    def _needed(self, decision: Decision) -> Sequence[Decision]:
+        return self._needs.get(decision.task.id, ())
 
     def _has_verdict(self, toolchain: str) -> bool:
         """Whether the gate has decided about `toolchain`, as early as whatever else fails cannot change it."""
@@ -351,7 +360,12 @@ class _Night:
         """All builds have ended."""
         with self._lock:
             self._set_gate(
-                Gate(verdicts=tuple(self._gate.of(one) or self._count.verdict(one) for one in self._count.toolchains))
+                # Without repetitions: a verdict of an earlier version is about all toolchains.
+                Gate(
+                    verdicts=tuple(
+                        dict.fromkeys(self._gate.of(one) or self._count.verdict(one) for one in self._count.toolchains)
+                    )
+                )
             )
             self._with.watch.gate(self._gate)
             self._advance()
@@ -365,8 +379,12 @@ class _Night:
         """Publish a verified result; in a thread of its own."""
         outcome = self._published(decision, self._gate)
         with self._lock:
-            self._record(outcome)
-            self._advance()
+            stopped = self._publications.is_stopped
+            # If the night ends early, a failure only says that its processes were killed: the next run publishes it.
+            if outcome.kind == "published" or not stopped:
+                self._record(outcome)
+            if not stopped:
+                self._advance()
 
     def _published(self, decision: Decision, gate: Gate) -> Outcome:
         """Publish a verified result, if that is allowed. Returns its outcome."""
@@ -374,7 +392,7 @@ class _Night:
         if gate.withholds(decision.task.toolchain):
             why = str(gate.of(decision.task.toolchain))
             return self._outcome(decision, "withheld", attempt, tries, error=why)
-        failing = next((one for one in needed(decision, self._places) if self._has_failed(one)), None)
+        failing = next((one for one in self._needed(decision) if self._has_failed(one)), None)
         if failing is not None:
             why = f"it needs {failing.task.id}: {self._outcomes[failing.task.id].kind}"
             return self._outcome(decision, "dependency failed", attempt, tries, error=why)
@@ -398,7 +416,8 @@ class _Night:
             try:
                 return self._with.publisher.publish(decision, self._with.state.results)
             except StorageError:
-                time.sleep(pause)
+                if self._publications.pause(pause):
+                    raise
         return self._with.publisher.publish(decision, self._with.state.results)
 
     def _has_failed(self, decision: Decision) -> bool:
@@ -426,6 +445,7 @@ class _Night:
                 self._night.add(*outcomes)
             for outcome in outcomes:
                 self._outcomes[outcome.task] = outcome
+                self._count.ended(outcome.task, outcome.kind)
                 self._with.watch.outcome(outcome)
 
     def _end(self, gate: Gate) -> NightRun:

@@ -108,7 +108,8 @@ class LiveTable:
         # Rich takes a total of 0 for a finished bar.
         bar = ProgressBar(total=max(1, self._total), completed=self._ended, width=40)
         progress.add_row(bar, f"{self._ended:,} of {self._total:,} built{self._stored}, {seconds:.0f} s")
-        counts = ", ".join(f"{count:,} {kind}" for kind, count in self._counts.items())
+        # A copy, made in one step: the night's threads count meanwhile.
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in tuple(self._counts.items()))
         running = ", ".join(self._running())
         at_work = [shown(f"running: {running}", cut=True)] if running else []
         head, where = shown(self._head, "bold"), shown(self._where, "dim")
@@ -117,7 +118,7 @@ class LiveTable:
     def _rows(self) -> Table:
         rows = Table(box=None, pad_edge=False, show_header=False)
         for name, kind, detail in self._last[-_SHOWN:]:
-            style = "bold red" if kind in FAILURES else "yellow" if kind == "withheld" else "green"
+            style = "bold red" if kind in (*FAILURES, "excluded") else "yellow" if kind == "withheld" else "green"
             rows.add_row(shown(name), shown(kind, style), shown(detail, cut=True))
         return rows
 
