@@ -17,7 +17,7 @@ from typing import Protocol
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.ground.process import kill_running
 from tfaot_pkg.nightly.outcome import Attempt, Request
-from tfaot_pkg.nightly.standing import Standing
+from tfaot_pkg.nightly.standing import Standing, pause_after
 from tfaot_pkg.nightly.supervise import perform
 
 _SHARE = 0.9  # of the machine's memory; the coordinator and the system need the rest
@@ -132,11 +132,12 @@ def attempts(
     retries: int,
     pause: float = FIRST_PAUSE,
     excluded: Callable[[str, str], None],
+    clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[tuple[Request, Attempt, int]]:
     """Perform all `requests`; yield each with its last attempt and the number of tries, as they end.
 
     After a fault of a machine another one tries, if there is one. `excluded` gets each worker that gets no further
-    builds because it failed what others built, with the reason.
+    builds because it failed what others built, with the reason. `clock` gives seconds.
     """
     standing, tries = Standing(pause=pause), dict.fromkeys((one.decision.task.id for one in requests), 0)
     # A pause occupies no slot. The name orders equal times, because requests cannot be compared.
@@ -145,8 +146,11 @@ def attempts(
         executor.submit(request)
     left = len(requests)
     while left:
-        ended = executor.next(max(0.0, waiting[0][0] - time.monotonic()) if waiting else None)
-        now = time.monotonic()
+        now = clock()
+        # Also when a worker gets builds again: all others may be gone, or be busy for long.
+        due = [one for one in (waiting[0][0] if waiting else None, standing.changes(now)) if one is not None]
+        ended = executor.next(max(0.0, min(due) - now) if due else None)
+        now = clock()
         workers = executor.workers()
         executor.suspend(standing.suspended(workers, now))
         while waiting and waiting[0][0] <= now:
@@ -160,7 +164,7 @@ def attempts(
         for worker, why in standing.ended(name, attempt.worker, failed=not attempt.is_final, now=now):
             excluded(worker, why)
         if not attempt.is_final and standing.counted(name, workers) <= retries:
-            heapq.heappush(waiting, (now + pause * 2 ** (tries[name] - 1), name, request))
+            heapq.heappush(waiting, (now + pause_after(tries[name] - 1, pause), name, request))
             continue
         left -= 1
         yield request, attempt, tries[name]

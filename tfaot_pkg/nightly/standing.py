@@ -13,7 +13,16 @@ SUSPENDED_AFTER = 2
 """Different builds in a row that a worker fails, before it has to wait: one may have met a moment without network."""
 EXCLUDED_AFTER = 3
 """Builds that a worker failed and others ended, before it gets no more."""
-_LONGEST_PAUSE = 1800.0  # seconds
+_DOUBTFUL = 5
+"""Failures at workers in doubt that do not count against a build: else it would try all workers of a farm."""
+LONGEST_PAUSE = 1800.0
+"""Seconds after which a build, or a worker, gets another try at the latest."""
+
+
+def pause_after(failures: int, first: float) -> float:
+    """Seconds to wait after `failures` more than one: `first` seconds after one, each time twice as long."""
+    # A power of hundreds would be no float.
+    return min(first * 2.0 ** min(failures, 64), LONGEST_PAUSE)
 
 
 class Standing:
@@ -40,7 +49,7 @@ class Standing:
             self._failures[task].append(worker)
             self._in_a_row[worker].add(task)
             if worker and (more := len(self._in_a_row[worker]) - SUSPENDED_AFTER) >= 0:
-                self._waits[worker] = now + min(self._pause * 2.0**more, _LONGEST_PAUSE)
+                self._waits[worker] = now + pause_after(more, self._pause)
             return []
         # It works, or works again: what it failed before was not its own fault, or is over.
         for known in (self._in_a_row, self._waits, self._proven):
@@ -53,6 +62,11 @@ class Standing:
         found = {one for one in workers if one in self._excluded or self._waits.get(one, now) > now}
         return frozenset(found) if len(found) < len(workers) else frozenset()
 
+    def changes(self, now: float) -> float | None:
+        """When the next one of those that wait at the time `now` gets a build again; None if none waits."""
+        waits = (when for one, when in self._waits.items() if one not in self._excluded)
+        return min((when for when in waits if when > now), default=None)
+
     def failed_at(self, task: str) -> frozenset[str]:
         """The workers that failed `task`."""
         return frozenset(self._failures[task]) - {""}
@@ -60,11 +74,13 @@ class Standing:
     def counted(self, task: str, workers: Collection[str]) -> int:
         """How many of the failures of `task` count against it: those at workers that are not in doubt themselves.
 
-        All of them if all `workers`, those that there are, are in doubt: then it may be the builds that are to blame.
+        Also those at the others, beyond a few; and all of them if each of `workers`, those that there are, is in doubt
+        or has failed it. Then it may be the build that is to blame, and it must not go on for ever.
         """
-        doubted = self._excluded | self._waits.keys()
-        failures = self._failures[task]
-        return len(failures) if doubted.issuperset(workers) else sum(one not in doubted for one in failures)
+        doubted, failures = self._excluded | self._waits.keys(), self._failures[task]
+        if (doubted | set(failures)).issuperset(workers):
+            return len(failures)
+        return max(len(failures) - _DOUBTFUL, sum(one not in doubted for one in failures))
 
     def _proves(self, worker: str, task: str, other: str) -> bool:
         """Whether that `other` ended `task` shows once and for all that `worker` is broken."""
