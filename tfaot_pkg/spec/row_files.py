@@ -13,6 +13,7 @@ import numpy as np
 from tfaot_pkg.errors import SourceError, SpecError
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.ground.keys import sha256_bytes
+from tfaot_pkg.ground.process_tree import memory_here
 from tfaot_pkg.ground.signature import DType, Tensor
 from tfaot_pkg.ground.wording import counted
 from tfaot_pkg.spec.form import REFERENCE
@@ -21,6 +22,9 @@ from tfaot_pkg.worker_program.messages.elements import held_type
 
 DOCUMENTED: Mapping[str, str] = {CALIBRATION_KEY: "calibration", LABELS_KEY: "labels"}
 """Where the description of validation's inputs (provenance has it) says the name and the digest of further files."""
+
+_LONGEST, _SHOWN = 200, 8
+"""Characters of an error of NumPy, and names of arrays, in messages."""
 
 
 def digest_in(inputs: Mapping[str, Any], key: str) -> str:
@@ -42,7 +46,7 @@ def read_rows(
     expected = {tensor.name for tensor in tensors}
     if set(arrays) != expected:
         raise SpecError(
-            f"{key}: {path} has the arrays {sorted(arrays)}, but the model's inputs are {sorted(expected)}",
+            f"{key}: {path} has {_listed(arrays)}, but the model's inputs are {sorted(expected)}",
             hint="store one array per input, under the input's name: numpy.savez(FILE, NAME=ARRAY, ...)",
         )
     for tensor in tensors:
@@ -68,11 +72,27 @@ def arrays_of(path: Path, *, key: str, sha256: object = "") -> dict[str, Array]:
             )
         if not zipfile.is_zipfile(io.BytesIO(content)):
             raise ValueError("it is no archive of arrays")
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            _require_room(sum(each.file_size for each in archive.infolist()))
         # Reading a pickle can run code.
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            return {name: _plain(array) for name, array in file.items()}
-    except (OSError, EOFError, ValueError, TypeError, zipfile.BadZipFile) as error:
-        raise SpecError(f"{key}: cannot read {path} as a .npz file: {error}", hint=hint_of(key)) from error
+            return {name: _plain(name, array) for name, array in file.items()}
+    except SourceError:
+        raise
+    except Exception as error:  # zipfile, and NumPy, which reads headers with Python's parser, raise many kinds
+        why = " ".join(str(error).split())[:_LONGEST] or type(error).__name__
+        raise SpecError(f"{key}: cannot read {path} as a .npz file: {why}", hint=hint_of(key)) from error
+
+
+def _require_room(size: int) -> None:
+    """Raise ValueError if arrays of `size` bytes, which may be compressed in the file, leave no memory for answers."""
+    if size > memory_here() // 2:
+        raise ValueError(f"its arrays take {size} bytes, which is more than half of this machine's memory")
+
+
+def _listed(arrays: Mapping[str, Array]) -> str:
+    shown = f"the arrays {sorted(arrays)[:_SHOWN]}"
+    return f"{shown} and {len(arrays) - _SHOWN} more" if len(arrays) > _SHOWN else shown
 
 
 def hint_of(key: str) -> str:
@@ -81,8 +101,10 @@ def hint_of(key: str) -> str:
     return REFERENCE.hint([(section, field)])
 
 
-def _plain(array: Array) -> Array:
+def _plain(name: str, array: object) -> Array:
     """`array`; for types of two bytes that NumPy does not know, such as ml_dtypes' bfloat16, the bits."""
+    if not isinstance(array, np.ndarray):  # a member of the archive that is another file
+        raise TypeError(f"{name!r} is no array")
     return array.view(np.uint16) if array.dtype == np.dtype("V2") else array
 
 
