@@ -156,3 +156,37 @@ def test_damaged_files_are_errors(tmp_path: Path) -> None:
             changed = {**_MEMBERS, name: content}
             said = _read(_file(tmp_path / "net.fml", changed), tmp_path)
             assert said.startswith("the file of hls4ml cannot be read") or "hls4ml's backend" in said, (name, said)
+
+
+def _header(name: str, size: int, kind: bytes = tarfile.REGTYPE) -> bytes:
+    """A header of a tar file that claims any size."""
+    info = tarfile.TarInfo(name)
+    info.type, made = kind, bytearray(info.tobuf(tarfile.GNU_FORMAT))
+    made[:512] = info.tobuf(tarfile.GNU_FORMAT)[:512]
+    made[124:136] = bytes([0x80 if size >= 0 else 0xFF]) + size.to_bytes(11, "big", signed=True)
+    made[148:156] = b" " * 8
+    made[148:156] = b"%06o\0 " % sum(made)
+    return bytes(made)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("size", [1 << 40, 1 << 86, -1024])
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_members_that_claim_other_sizes_than_they_have_are_errors(tmp_path: Path, size: int, kind: bytes) -> None:
+    whole = gzip.decompress(_file(tmp_path / "whole.fml", _MEMBERS).read_bytes()).rstrip(b"\0")
+    whole += bytes(-len(whole) % 512)
+    file = tmp_path / "net.fml"
+    for content in (whole + _header("a", size, kind), _header("a", size, kind) + whole):
+        file.write_bytes(gzip.compress(content))
+        with pytest.raises(ModelError, match=r"is damaged"):
+            require_whole("hls4ml", file)
+        said = _read(file, tmp_path)
+        assert "the file of hls4ml cannot be read" in said or said == "read"  # behind the end of what it needs
+
+
+def test_results_of_shapes_that_no_network_has_are_errors(tmp_path: Path) -> None:
+    for shape in ([0], [-4], [10**9], [1 << 32, 1 << 32]):
+        layer = json.loads(json.dumps(_INPUT))
+        layer["state"]["attributes"]["x"]["state"]["shape"] = shape
+        said = _read(_file(tmp_path / "net.fml", _with(model_arch__json={"x": layer})), tmp_path)
+        assert f"a result of the shape {shape}" in said

@@ -104,16 +104,41 @@ def _qonnx(path: Path) -> None:
 def _hls4ml(path: Path) -> None:
     """A tar file, compressed by gzip, of which the names are read."""
     try:
-        with tarfile.open(path, "r|gz") as archive:
-            names = {each.name.rsplit("/", 1)[-1] for each, _ in zip(archive, range(_MOST_MEMBERS), strict=False)}
+        with gzip.open(path) as file:
+            names = {each.rsplit("/", 1)[-1] for each, _ in zip(_tar_names(file), range(_MOST_MEMBERS), strict=False)}
     except (EOFError, zlib.error) as error:
         raise Damaged(f"it is cut off, or damaged: {error}", is_cut=True) from error
-    except tarfile.TarError as error:
-        raise Damaged(f"it is no archive: {error}", is_cut="end of" in str(error)) from error
+    except (tarfile.TarError, gzip.BadGzipFile) as error:
+        raise Damaged(f"it is no archive: {error}") from error
     if missing := sorted({"config.json", "graph_state.json", "model_arch.json"} - names):
         raise Damaged(f"it has no {missing[0]}, as files of hls4ml's serialize_model have")
 
 
+def _tar_names(file: gzip.GzipFile) -> Iterator[str]:
+    """The names in the headers of a tar file; those that stand in headers of their own, as they are long, cut off.
+
+    The module tarfile skips as many bytes as a header claims, also behind the end, and reads long names as a whole.
+    """
+    read = 0
+    while (block := file.read(tarfile.BLOCKSIZE)).strip(b"\0"):
+        info = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+        yield info.name
+        left = 0 if info.type in _WITHOUT_CONTENT else -(-info.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+        read += max(left, tarfile.BLOCKSIZE)
+        if left < 0 or read > _MOST_BYTES:
+            raise Damaged(f"its member {info.name!r:.80} claims {info.size} bytes")
+        while left:
+            part = file.read(min(left, 1 << 20))
+            if not part:
+                raise EOFError(f"it ends within {info.name!r:.80}")
+            left -= len(part)
+
+
+_WITHOUT_CONTENT = (
+    tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE,
+)  # fmt: skip
+_MOST_BYTES = 1 << 30
+"""Of a file of hls4ml, as its reader has it."""
 _MOST_MEMBERS = 100_000
 _INDEX_ENDS = struct.pack("<Q", 0xDB4775248B80FB57)
 """The last bytes of a table of variables (tensorflow/core/lib/io/format.h)."""

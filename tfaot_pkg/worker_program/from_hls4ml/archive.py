@@ -80,6 +80,9 @@ def opened(path: str) -> Archive:
     try:
         with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as archive:
             for member in archive:
+                # The module tarfile would go back for a negative size, and fill gaps with any number of zeros.
+                if member.size < 0 or member.sparse is not None:
+                    raise _fault(f"its member {member.name!r:.80} claims {member.size} bytes, or has gaps")
                 # Names are keys of a dictionary, and never paths.
                 name = member.name.rsplit("/", 1)[-1]
                 found = archive.extractfile(member) if member.isreg() else None
@@ -87,8 +90,9 @@ def opened(path: str) -> Archive:
                     members[name] = found.read()
                 if len(members) > _MOST_MEMBERS:
                     raise _fault("it has too many members")
-    except tarfile.TarError as error:
-        raise _fault(str(error)) from error
+    except (tarfile.TarError, ArithmeticError, LookupError, TypeError, ValueError, OSError, RecursionError) as error:
+        # The module tarfile lets through what Python makes of the numbers in headers.
+        raise _fault(f"{type(error).__name__}: {error}") from error
     return Archive(members)
 
 

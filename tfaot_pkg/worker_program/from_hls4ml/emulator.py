@@ -76,7 +76,13 @@ def _compiled(archive: Archive) -> Any:
     written(_checked(archive, os.path.join(folder, "project")), path)
     from hls4ml.utils.serialization import deserialize_model
 
-    model = deserialize_model(path, output_dir=folder)
+    try:
+        model = deserialize_model(path, output_dir=folder)
+    except Exception as error:  # hls4ml raises what Python does for attributes that it does not expect
+        raise ModelFault(
+            f"hls4ml cannot read the file: {type(error).__name__}: {one_line(error)}",
+            "write it again with hls4ml.utils.serialization.serialize_model",
+        ) from error
     # The sandbox lets no file become a program, or get another time: a shell reads the script that hls4ml would start.
     model.config.backend.compile = _built
     with mock.patch("os.chmod"), mock.patch("shutil.copystat"):

@@ -6,6 +6,7 @@ to it does with those that it has not (AP types of Vitis HLS, UG1399, "Arbitrary
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -20,6 +21,10 @@ Overflow = Literal["WRAP", "SAT", "SAT_ZERO", "SAT_SYM"]
 
 MOST_BITS = 1024
 """Of a type; the host says which of its types it computes."""
+MOST_NUMBERS = 1 << 24
+"""Of a result of a layer, for one row."""
+_MOST_AXES = 8
+"""In messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +75,10 @@ class FixedTensor:
     name: str
     shape: tuple[int, ...]
     type: FixedType
+
+    def __post_init__(self) -> None:
+        if not all(size >= 1 for size in self.shape) or math.prod(self.shape) > MOST_NUMBERS:
+            raise ValueError(f"a result of the shape {list(self.shape)[:_MOST_AXES]}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
