@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from tfaot_pkg.frontends.hls4ml_lowering.numbers import Fixed
 from tfaot_pkg.frontends.hls4ml_lowering.sums import Weights, weighted, weighted_each
 from tfaot_pkg.frontends.hls4ml_lowering.table import Call, layer
 from tfaot_pkg.frontends.lowering.values import known
-from tfaot_pkg.worker_program.messages.fixed_network import FixedType
+from tfaot_pkg.worker_program.messages.fixed_network import MOST_NUMBERS, FixedType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,8 @@ def padded(call: Call, x: Fixed, sides: list[Side], number: int) -> Fixed:
     """x, channels last, with a number around it."""
     if not any(each.before or each.after for each in sides):
         return x
+    if not all(0 <= edge <= MOST_NUMBERS for each in sides for edge in (each.before, each.after)):
+        raise call.fault("a padding of negative width, or a very wide one")
     b, low, high = call.a.builder, min(x.low, number), max(x.high, number)
     edges = ((0, 0, 0), *((each.before, each.after, 0) for each in sides), (0, 0, 0))
     value = known(np.asarray(number), x.value.dtype)
@@ -57,6 +60,10 @@ def padded(call: Call, x: Fixed, sides: list[Side], number: int) -> Fixed:
 def windows(call: Call, x: Fixed, sides: list[Side]) -> list[Fixed]:
     """For each place in the window, the numbers under it: [results..., channels]."""
     made = []
+    for each in sides:
+        end = (each.results - 1) * each.stride + each.window
+        if min(each.window, each.stride, each.results) < 1 or end > each.size + each.before + each.after:
+            raise call.fault(f"a window of {each.window} that is moved {each.results} times over {each.size} numbers")
     for places in np.ndindex(*(each.window for each in sides)):
         ends = [place + (each.results - 1) * each.stride + 1 for place, each in zip(places, sides, strict=True)]
         strides = [each.stride for each in sides]
@@ -91,7 +98,7 @@ def _patches(call: Call, x: Fixed, sides: list[Side]) -> Fixed:
 @layer("Conv1D", "Conv2D", "PointwiseConv1D", "PointwiseConv2D", "Conv2DBatchnorm")
 def _convolution(call: Call) -> Fixed:
     sides, channels, filters = _sides(call), call.whole("n_chan"), call.whole("n_filt")
-    inputs = channels * int(np.prod([each.window for each in sides]))
+    inputs = channels * prod(each.window for each in sides)
     weights = _weights(call, "weight", inputs, filters, call.given[0].type)
     reuse = call.whole("reuse_factor", 1) if call.text("strategy") == "resource" else 1
     made = weighted(
@@ -112,7 +119,7 @@ def _depthwise(call: Call, name: str, bias: Fixed, accum: FixedType) -> Fixed:
     sides, channels = _sides(call), call.whole("n_chan")
     if call.whole("depth_multiplier", 1) != 1:
         raise call.fault("several filters for each channel", "hls4ml has none either: choose depth_multiplier=1")
-    area = int(np.prod([each.window for each in sides]))
+    area = prod(each.window for each in sides)
     weights = scaled_weights(call, name, (area, channels), call.given[0].type)
     return weighted_each(call, windows(call, padded(call, call.x, sides, 0), sides), weights, bias, accum)
 

@@ -36,6 +36,9 @@ FILLED_BY = (activations, convolutions, dense, einsums, merging, pooling, recurr
 """The modules whose functions are in the table of layers."""
 _MOVED = frozenset({"Constant", "Reshape"})
 """Kinds of layers for which hls4ml calls no function."""
+_CONTRADICTIONS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, RecursionError)
+"""Of a layer whose file was changed by hand, say: what Python, NumPy and types of operations make of its numbers."""
+_LONGEST = 200
 _MOST_BYTES = 1 << 26
 """Of the document: names, numbers and types."""
 
@@ -88,6 +91,12 @@ def _named(layer: str) -> Iterator[None]:
         raise
     except Unsupported as error:
         raise Refused(f"the layer {layer!r}: {error}", "choose other types for it in hls4ml") from error
+    except _CONTRADICTIONS as error:
+        why = " ".join(str(error).split())[:_LONGEST]
+        raise Refused(
+            f"the layer {layer!r}: its attributes contradict its inputs or weights ({type(error).__name__}: {why})",
+            "write the file again with hls4ml.utils.serialization.serialize_model",
+        ) from error
 
 
 def _add(

@@ -105,6 +105,8 @@ def _resize(call: Call) -> Fixed:
     axes = [("height", 1), ("width", 2)] if call.x.value.rank == 4 else [("width", 1)]
     for name, axis in axes:
         size, new = call.whole(f"in_{name}"), call.whole(f"out_{name}")
+        if (size, new) != (call.x.shape[axis - 1], call.output.shape[axis - 1]):
+            raise call.fault(f"{size} and {new} numbers along an axis of {list(call.x.shape)}")
         ratio = (size << 16) // new + 1
         chosen = [(place * ratio) >> 16 for place in range(new)]
         made = replace(made, value=take(b, made.value, known(np.array(chosen), "s32"), axis))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -61,7 +62,7 @@ class Call:
         if found is None or found.dtype.kind not in "iu":
             raise self.fault(f"it has no {name}")
         wide: Array = found.astype(np.int64)
-        if shape and wide.size != int(np.prod(shape)):
+        if shape and wide.size != math.prod(shape):
             raise self.fault(f"{name} has {wide.size} numbers, not {'x'.join(map(str, shape))}")
         return wide.reshape(shape) if shape else wide
 
