@@ -32,7 +32,7 @@ _BYTES = {
     "bipolar": 3,
     "brevitas": 2,
     "conv1d": 2,
-    "conv2d": 5,
+    "conv2d": 6,
     "deep_sets": 3,
     "dense": 4,
     "learned_scales": 3,
