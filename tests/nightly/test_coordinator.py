@@ -443,6 +443,36 @@ def test_a_night_that_was_cut_off_before_it_published_takes_what_changed_meanwhi
     }
 
 
+def test_what_failed_before_a_night_was_cut_off_counts_for_its_gate(tmp_path: Path) -> None:
+    decisions = [stub_decision(name, number=2) for name in ("breaks1", "breaks2", "fine1", "fine2")]
+    worked_before(tmp_path, *decisions)
+    policy = Policy(max_failures=0.4)
+
+    class Late(Seen):
+        def built(self, decision: Decision, attempt: Attempt) -> None:
+            if decision.task.model == "fine1":
+                raise Interrupted
+
+    with pytest.raises(Interrupted):
+        coordinator(
+            tmp_path, home_of(tmp_path), program=stub(0), publisher=Registry(), watch=Late(), policy=policy, slots=1
+        ).run(lambda: decisions)
+
+    def again() -> Sequence[Decision]:
+        """As `plan_night` does."""
+        results = State(root=tmp_path / "state").results
+        failed = [results.remembered(one.key, policy) is not None for one in decisions]
+        assert failed == [True, True, False, False]
+        return [
+            replace(one, action="failed before") if known else one for one, known in zip(decisions, failed, strict=True)
+        ]
+
+    night = coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=Registry(), policy=policy).run(again)
+    assert night.counts == {"build failed": 2, "withheld": 2}
+    recorded = {one.model for name, one in State(root=tmp_path / "state").history() if name == night.night.name}
+    assert recorded == {"breaks1", "breaks2", "fine1", "fine2"}
+
+
 def test_a_night_that_was_cut_off_while_it_published_is_ended_as_it_was_planned(tmp_path: Path) -> None:
     class Away(Registry):
         def publish(self, decision: Decision, results: Results) -> str:

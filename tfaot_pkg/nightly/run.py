@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
 from pathlib import Path
 from threading import RLock
@@ -165,7 +165,7 @@ class Coordinator:
                 return _Night(self, self.state.new_night(decisions, self.today()), decisions).run()
             gate = cut_off.gate()
             if gate is None:  # nothing is published yet, so the night may follow changes since its plan
-                decisions = plan()
+                decisions = [_not_before(one, cut_off, self.state.results) for one in plan()]
                 cut_off.plan_anew(decisions)
                 return _Night(self, cut_off, decisions).run(again=True)
             # Versions may be published already, so the night keeps its plan and its verdicts.
@@ -173,6 +173,12 @@ class Coordinator:
             # The whole definition, because this command may select other tasks than the one whose night was cut off.
             refused = not_planned(decisions, (whole or plan)())
             return _Night(self, cut_off, decisions, gate=gate, refused=refused).run(again=True)
+
+
+def _not_before(decision: Decision, night: NightFolder, results: Results) -> Decision:
+    """`decision`, as a build if it failed in `night` itself: there it counts for the gate and for the history."""
+    failed = results.get(decision.key, night.name) if decision.action == "failed before" else None
+    return decision if failed is None else replace(decision, action="build")
 
 
 class Count:
