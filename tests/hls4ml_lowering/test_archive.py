@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ _MEMBERS: dict[str, Any] = {
 }
 
 
-def _file(path: Path, members: dict[str, Any], extra: list[tuple[tarfile.TarInfo, bytes]] = []) -> Path:  # noqa: B006
+def _file(path: Path, members: dict[str, Any], extra: Iterable[tuple[tarfile.TarInfo, bytes]] = ()) -> Path:
     with tarfile.open(path, "w:gz") as archive:
         for name, content in members.items():
             data = content if isinstance(content, bytes) else json.dumps(content).encode()

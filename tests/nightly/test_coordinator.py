@@ -136,6 +136,15 @@ def test_what_failed_before_does_not_close_the_gate_again(tmp_path: Path) -> Non
     assert (verdict.built, verdict.failed) == (1, 0)
 
 
+def test_where_nothing_was_verified_nothing_is_withheld(tmp_path: Path) -> None:
+    breaks = stub_decision("breaks", number=2)
+    worked_before(tmp_path, breaks)
+    night = coordinator(
+        tmp_path, home_of(tmp_path), program=stub(0), publisher=Registry(), policy=Policy(max_failures=0)
+    ).run(lambda: [breaks])
+    assert (night.exit_code, night.gate.withheld) == (FAILED, "")
+
+
 def test_a_toolchain_is_held_to_its_own_past(tmp_path: Path) -> None:
     """Ten models that a new toolchain does not build say nothing about the old one, or about what the new one builds."""
     old = [stub_decision(f"fine{number}", number=2) for number in range(5)]

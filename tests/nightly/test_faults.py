@@ -13,6 +13,7 @@ from tfaot_pkg.errors import (
     NetworkError,
     ProcessEnd,
     RebuildError,
+    SandboxError,
     SourceError,
     SpecError,
     StorageError,
@@ -34,6 +35,7 @@ from tfaot_pkg.nightly.outcome import class_of, kind_of
         (ValidationError("differs"), "validation failed"),
         (RebuildError("two builds of x differ in 2 files"), "not reproducible"),
         (NetworkError("away"), "infrastructure failed"),
+        (SandboxError("no user namespaces"), "infrastructure failed"),
         (StorageError("the disk is full"), "infrastructure failed"),
     ],
 )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfaot_pkg.errors import RebuildError, StorageError
+from tfaot_pkg.errors import RebuildError, StorageError, TfaotError
 from tfaot_pkg.ground.progress import PlainProgress
 from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.ground.storage import storage_errors
@@ -46,15 +46,19 @@ class _Folders(Folders):
 def build(request: Request, scratch: Path) -> None:
     """Put the verified result of `request` into its state folder. Raises all errors of a build.
 
-    Also StorageError if the task's files changed since the night was planned, and RebuildError if the policy asks for
-    two builds and they differ.
+    Also StorageError if the task's files changed since the night was planned or this machine cannot plan it, and
+    RebuildError if the policy asks for two builds and they differ.
     """
     start = time.monotonic()
     decision = request.decision
-    spec = spec_for(decision.task, decision.release)
     folders = _Folders(cache=request.cache, data=scratch / "data", scratch=scratch)
     pipeline = Pipeline(folders=folders, progress=PlainProgress(verbose=True))
-    plan = pipeline.plan(spec)
+    try:
+        spec = spec_for(decision.task, decision.release)
+        plan = pipeline.plan(spec)
+    except TfaotError as error:
+        # The coordinator could: a compiler that is missing here must not be remembered as the model's fault.
+        raise StorageError(f"this machine cannot plan {decision.task.id}: {error.message}", hint=error.hint) from error
     # A night signs what it planned: files that changed since then are the next night's business.
     if plan.key != decision.key:
         raise _changed(decision, plan)

@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from tfaot_pkg._version import __version__
-from tfaot_pkg.errors import NetworkError, RebuildError, StorageError, TfaotError, ToolchainError, ValidationError
+from tfaot_pkg.errors import (
+    NetworkError,
+    RebuildError,
+    SandboxError,
+    StorageError,
+    TfaotError,
+    ToolchainError,
+    ValidationError,
+)
 from tfaot_pkg.ground import documents
 from tfaot_pkg.ground.code import code_digest
 from tfaot_pkg.ground.storage import storage_errors
@@ -157,7 +165,7 @@ def kind_of(error: TfaotError) -> AttemptKind:
             return "validation failed"
         case RebuildError():
             return "not reproducible"
-        case NetworkError():
+        case NetworkError() | SandboxError():
             return "infrastructure failed"
         case StorageError():
             # The only limit of file sizes here is the task's own (policy.output).

@@ -365,14 +365,11 @@ class _Night:
     def _pass_gate(self) -> Gate:
         """All builds have ended."""
         with self._lock:
-            self._set_gate(
-                # Without repetitions: a verdict of an earlier version is about all toolchains.
-                Gate(
-                    verdicts=tuple(
-                        dict.fromkeys(self._gate.of(one) or self._count.verdict(one) for one in self._count.toolchains)
-                    )
-                )
-            )
+            # Where nothing was verified there is nothing to withhold.
+            found = [one for one in self._count.toolchains if self._gate.of(one) or self._waiting[one]]
+            verdicts = (self._gate.of(one) or self._count.verdict(one) for one in found)
+            # Without repetitions: a verdict of an earlier version is about all toolchains.
+            self._set_gate(Gate(verdicts=tuple(dict.fromkeys(verdicts))))
             self._with.watch.gate(self._gate)
             self._advance()
             return self._gate

@@ -94,7 +94,9 @@ def _errors(point: Point) -> tuple[float, float]:
 
 
 def forms_of(spec: ModelSpec, calibration: Path | None) -> dict[str, ModelSpec]:
-    """The spec in each form: of int8 with all layers, and with those that keep the spec's bars, if it has any."""
+    """The spec in each form. int8 needs rows of `calibration`, or the spec's; it comes with all layers, and with those
+    that keep the spec's bars, if it has any.
+    """
 
     def formed(precision: Precision, bars: Mapping[str, Bars]) -> ModelSpec:
         return replace(

@@ -151,7 +151,7 @@ def converted(values: np.ndarray, wanted: FixedType) -> np.ndarray:
 
 
 def _whole(value: float, wanted: FixedType) -> int:
-    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 (NaN)
+    if not math.isfinite(value):
         # Its exponent is that of 2**1024: all bits that remain are zeros.
         return 0 if wanted.overflow == "WRAP" else _within(-(1 << 2000) if value < 0 else 1 << 2000, wanted)
     numerator, denominator = value.as_integer_ratio()
