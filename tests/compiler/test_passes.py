@@ -9,6 +9,7 @@ program, `-> rejected: REASON` if it must reject it. Values are numbered anew be
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +78,13 @@ def test_every_pass_has_texts_and_a_negative() -> None:
     assert {case.name for case in CASES} <= wanted.keys()
     positive = {name for name, found in wanted.items() if any(each != _UNCHANGED for each in found)}
     assert positive == wanted.keys()
+
+
+def test_no_pass_has_more_positives_than_negatives() -> None:
+    """A condition that was left out would show only in the case that it is about."""
+    negatives = Counter(case.name for case in CASES if case.wanted == _UNCHANGED or case.wanted.startswith(_REJECTED))
+    cases = Counter(case.name for case in CASES)
+    assert {name: (count, negatives[name]) for name, count in cases.items() if count > 2 * negatives[name]} == {}
 
 
 def test_passes_are_found_by_their_names() -> None:
