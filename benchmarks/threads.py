@@ -1,9 +1,10 @@
 """How much faster two threads compute one call than one: a tfaot::Team against the calling thread, in turn.
 
-    .venv/bin/python benchmarks/threads.py [--rounds 9] [--march native] [--batch-sizes 1,16] [NETWORK...]
+    .venv/bin/python benchmarks/threads.py [--rounds 9] [--march native] [--no-amx] [--batch-sizes 1,16] [NETWORK...]
 
-Networks are programs of our compiler with random weights, so nothing but a C++ compiler is needed. The answers of both
-are compared. Two cores must be free, and it takes two that do not share their arithmetic units (hyper-threads do).
+Networks are programs of our compiler with random weights, so nothing but a C++ compiler is needed; `_bf16` has products
+of bfloat16, `_int8` layers of bytes, both with AMX if the CPU has it, unless --no-amx is given. The answers of both are
+compared. Two cores must be free, and it takes two that do not share their arithmetic units (hyper-threads do).
 Times are minima; the ratio is that of the minima, and beside it is the median of each round's ratio. The last columns
 are processor time of one thread that computes all parts, and what two threads would take if each had a processor: they
 do not depend on what else the machine does, and see no second cache.
@@ -27,6 +28,7 @@ sys.path.insert(0, str(HERE.parent))
 from tfaot_pkg.compiler.attributes import attributes_of  # noqa: E402 (after the path to the checkout)
 from tfaot_pkg.compiler.emit import Emitted, emit  # noqa: E402
 from tfaot_pkg.compiler.operations import OPERATIONS  # noqa: E402
+from tfaot_pkg.compiler.passes.pipeline import passes_for  # noqa: E402
 from tfaot_pkg.compiler.passes.pipeline import run as run_passes  # noqa: E402
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ROWS, Literal, Number, Operation, Program, Region, Shape, Size  # noqa: E402
 from tfaot_pkg.compiler.verifier import verify  # noqa: E402
@@ -201,16 +203,79 @@ class Network:
         return made
 
 
-def conv_net() -> Program:
-    net = Network()
+class OfBytes(Network):
+    """A network whose values are bytes."""
+
+    def add(
+        self, opcode: str, sizes: tuple[int, ...], *operands: int, batch: bool = True, regions: tuple[Region, ...] = (),
+        **attributes: object,
+    ) -> int:  # fmt: skip
+        shape = Shape("u8", (*([ROWS] if batch else []), *map(Size, sizes)))
+        return self.made(opcode, shape, *operands, regions=regions, **attributes)
+
+    def input(self, *sizes: int) -> int:
+        x = Network.add(self, "parameter", sizes, number=0)
+        factor, offset = (
+            self.made("broadcast", self._floats(sizes), self.number(each), dimensions=()) for each in (200.0, 128.0)
+        )
+        scaled = self.made("multiply", self._floats(sizes), x, factor)
+        return self.add("convert", sizes, self.made("add", self._floats(sizes), scaled, offset))
+
+    @staticmethod
+    def _floats(sizes: tuple[int, ...]) -> Shape:
+        return Shape("f32", (ROWS, *map(Size, sizes)))
+
+    def _layer(self, kernel: tuple[int, ...], outputs: int) -> tuple[int, int, int]:
+        """Weights, bias, and scales with which results have many values."""
+        arrays = (
+            self.random.integers(-127, 128, (*kernel, outputs)).astype(np.int8), np.zeros(outputs, np.int32),
+            np.full(outputs, 0.01 / np.sqrt(np.prod(kernel)), np.float32),
+        )  # fmt: skip
+        weights, bias, scales = (
+            self.made("constant", Shape(dtype, tuple(map(Size, each.shape))), literal=Literal(each))
+            for dtype, each in zip(("s8", "s32", "f32"), arrays, strict=True)
+        )
+        return weights, bias, scales
+
+    def dense(self, x: int, outputs: int, activation: str = "relu") -> int:
+        *before, inputs = self.sizes(x)
+        layer = self._layer((inputs,), outputs)
+        return self.add("quantized_dense", (*before, outputs), x, *layer, zero=0, low=0, high=255)
+
+    def convolution(self, x: int, filters: int, side: int = 3, stride: int = 1, activation: str = "relu") -> int:
+        height, width, channels = self.sizes(x)
+        out = (-(-height // stride), -(-width // stride))
+        pads = tuple(
+            max((made - 1) * stride + side - size, 0) // 2 for made, size in zip(out, (height, width), strict=True)
+        )
+        window = (height, width, channels, *out, side, side, stride, stride, 1, 1, *pads)
+        layer = self._layer((side, side, channels), filters)
+        return self.add(
+            "quantized_conv2d", (*out, filters), x, *layer, window=window, padding=0, zero=0, low=0, high=255
+        )  # fmt: skip
+
+    def sum(self, one: int, other: int) -> int:
+        sizes = self.sizes(one)
+        return self.add("maximum", sizes, one, other)
+
+    def program(self, result: int) -> Program:
+        return super().program(self.made("convert", self._floats(self.sizes(result)), result))
+
+
+def in_bfloat16(program: Program) -> Program:
+    return run_passes(program, passes_for("bfloat16"))
+
+
+def conv_net(net: Network | None = None) -> Program:
+    net = net or Network()
     x = net.input(32, 32, 3)
     for filters in (32, 64, 128):
         x = net.pool(net.convolution(net.convolution(x, filters), filters))
     return net.program(net.dense(net.dense(net.flat(x), 256), 10, "none"))
 
 
-def resnet_50() -> Program:
-    net = Network()
+def resnet_50(net: Network | None = None) -> Program:
+    net = net or Network()
     x = net.pool(net.convolution(net.input(224, 224, 3), 64, 7, 2))
     for stage, (blocks, width) in enumerate(((3, 64), (4, 128), (6, 256), (3, 512))):
         for block in range(blocks):
@@ -222,9 +287,9 @@ def resnet_50() -> Program:
     return net.program(net.dense(net.flat(net.pool(x, 7, 7)), 1000, "none"))
 
 
-def mlp(width: int) -> Callable[[], Program]:
+def mlp(width: int, kind: type[Network] = Network) -> Callable[[], Program]:
     def made() -> Program:
-        net = Network()
+        net = kind()
         x = net.input(width)
         for _ in range(4):
             x = net.dense(x, width)
@@ -277,10 +342,19 @@ NETWORKS: Mapping[str, Callable[[], Program]] = {
     "vit": vit,
     "lstm_towers": lstm_towers,
     "resnet_50": resnet_50,
+    "mlp_2048_bf16": lambda: in_bfloat16(mlp(2048)()),
+    "conv_net_bf16": lambda: in_bfloat16(conv_net()),
+    "tokens_bf16": lambda: in_bfloat16(tokens()),
+    "resnet_50_bf16": lambda: in_bfloat16(resnet_50()),
+    "mlp_2048_int8": mlp(2048, OfBytes),
+    "conv_net_int8": lambda: conv_net(OfBytes()),
+    "resnet_50_int8": lambda: resnet_50(OfBytes()),
 }
 
 
-def measured(program: Program, emitted: Emitted, work: Path, *, march: str, rounds: int, sizes: str) -> str:
+def measured(
+    program: Program, emitted: Emitted, work: Path, *, march: str, rounds: int, sizes: str, amx: bool
+) -> str:  # fmt: skip
     """What the program main.cc prints."""
     size = max(offset + values.nbytes for offset, values in emitted.constants)
     content = np.zeros(size, np.uint8)
@@ -296,6 +370,8 @@ def measured(program: Program, emitted: Emitted, work: Path, *, march: str, roun
         "SCRATCH": emitted.scratch,
         "DIVIDES": int(emitted.member_scratch is not None),
         "MEMBER": -(-(emitted.member_scratch or 0) // 64) * 64,
+        "TILES": int(emitted.uses_tiles),
+        **({} if amx else {"TFAOT_NO_AMX": 1}),
     }
     native, kernels = resources.templates() / "native", resources.kernels()
     folders = (native, native / "thunks", native / "absl", resources.headers(), kernels / "include", kernels / "src")
@@ -312,6 +388,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=[*NETWORKS], metavar="NETWORK")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--march", default="native")
+    parser.add_argument("--no-amx", action="store_true")
     parser.add_argument("--batch-sizes", default="1,3,16")
     options = parser.parse_args()
     print(
@@ -323,8 +400,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as work:
             emitted = emit(program, FUNCTION)
             text = measured(
-                program, emitted, Path(work), march=options.march, rounds=options.rounds, sizes=options.batch_sizes
-            )
+                program, emitted, Path(work), march=options.march, rounds=options.rounds, sizes=options.batch_sizes,
+                amx=not options.no_amx,
+            )  # fmt: skip
         for row in text.splitlines():
             size, *times = row.split()
             alone, simulated, *measured_times = (float(time) for time in times)

@@ -19,6 +19,11 @@
 #include "model.h"
 
 extern "C" tfaot_native::Program tfaot_program;
+#if TILES
+extern "C" unsigned tfaot_program_permit_tiles(bool is_granted);
+#else
+constexpr unsigned (*tfaot_program_permit_tiles)(bool) = nullptr;
+#endif
 
 namespace tfaot_native {
 namespace {
@@ -31,7 +36,8 @@ constexpr std::uint64_t kOffsets[] = {0};
 alignas(64) unsigned char weights[WEIGHTS];
 
 const Target* target() {
-  static const Target code = {"native", 0, nullptr, &tfaot_program, SCRATCH, false, nullptr, DIVIDES, MEMBER};
+  static const Target code = {"native", 0, nullptr, &tfaot_program, SCRATCH, false, nullptr, DIVIDES, MEMBER,
+                              tfaot_program_permit_tiles};
   return &code;
 }
 bool yes() { return true; }

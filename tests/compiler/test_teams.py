@@ -134,6 +134,61 @@ def test_parts_of_pooled_convolutions_have_the_bits_of_the_whole(shared: Share, 
         check(code, random.normal(size=(images, *IMAGES[name][0])).astype(np.float32), parts=1)
 
 
+def of_bytes(writer: Writer, kernel: tuple[int, ...], outputs: int, *, is_requantized: bool) -> list[int]:
+    """The operands of a layer after its input."""
+    random = np.random.default_rng(outputs)
+    weights = random.integers(-128, 128, (*kernel, outputs))
+    operands = [writer.constant(weights, "s8"), writer.constant(random.integers(-999, 999, outputs), "s32")]
+    return [*operands, *([writer.constant(random.uniform(0, 1e-3, outputs))] if is_requantized else [])]
+
+
+@pytest.mark.parametrize("dtype", ["u8", "s8"])
+@pytest.mark.parametrize("is_requantized", [False, True])
+def test_parts_of_layers_of_bytes_have_the_bits_of_the_whole(shared: Share, dtype: str, is_requantized: bool) -> None:
+    least, most = (0, 255) if dtype == "u8" else (-128, 127)
+    given = {"zero": 3, "low": least, "high": most} if is_requantized else {}
+    made, writer = dtype if is_requantized else "s32", Writer()
+    x = writer.input(60, 80, dtype=dtype)
+    layer = of_bytes(writer, (80,), 100, is_requantized=is_requantized)
+    dense = shared(writer.program(writer.add("quantized_dense", (N, 60, 100), x, *layer, dtype=made, **given)))
+    (height, width, channels), kernel, _, _, (top, left), _, filters = IMAGES["padded"]
+    writer = Writer()
+    x = writer.input(height, width, channels, dtype=dtype)
+    layer = of_bytes(writer, (*kernel, channels), filters, is_requantized=is_requantized)
+    window = (height, width, channels, height, width, *kernel, 1, 1, 1, 1, top, left)
+    conv = shared(
+        writer.program(
+            writer.add(
+                "quantized_conv2d", (N, height, width, filters), x, *layer, dtype=made, window=window, padding=5, **given
+            )
+        )
+    )  # fmt: skip
+    random = np.random.default_rng(7)
+    for rows in (1, 3):
+        check(dense, random.integers(least, most, (rows, 60, 80)).astype(NUMPY_TYPES[dtype]), parts=4)
+        check(conv, random.integers(least, most, (rows, height, width, channels)).astype(NUMPY_TYPES[dtype]), parts=4)
+
+
+@pytest.mark.parametrize("activation", ["none", "relu", "tanh"])
+def test_parts_of_layers_of_bfloat16_have_the_bits_of_the_whole(shared: Share, activation: str) -> None:
+    random, writer = np.random.default_rng(2), Writer()
+    weights, bias = (writer.constant(random.normal(size=size)) for size in ((80, 100), (100,)))
+    x = writer.input(60, 80)
+    dense = shared(writer.program(writer.add("bfloat16_dense", (N, 60, 100), x, weights, bias, activation=activation)))
+    (height, width, channels), kernel, _, _, (top, left), _, filters = IMAGES["few lines, many filters"]
+    writer = Writer()
+    filter_, bias = (writer.constant(random.normal(size=size)) for size in ((*kernel, channels, filters), (filters,)))
+    window = (height, width, channels, height, width, *kernel, 1, 1, 1, 1, top, left)
+    x = writer.input(height, width, channels)
+    made = writer.add(
+        "bfloat16_conv2d", (N, height, width, filters), x, filter_, bias, window=window, groups=1, activation=activation
+    )
+    conv = shared(writer.program(made))
+    for rows in (1, 3):
+        check(dense, random.normal(size=(rows, 60, 80)).astype(np.float32), parts=4)
+        check(conv, random.normal(size=(rows, height, width, channels)).astype(np.float32), parts=4)
+
+
 def elementwise(writer: Writer) -> list[int]:
     x = writer.input(128, 160)
     beside = writer.add("multiply", (N, 128, 160), x, x)
@@ -361,3 +416,13 @@ def test_only_large_layers_are_divided() -> None:
     assert emit(image_layer("padded"), "program").member_scratch is None
     emitted = emit(image_layer("padded"), "program", divided_from=1000)
     assert emitted.member_scratch is not None and 0 < emitted.member_scratch <= emitted.scratch
+
+
+def test_layers_of_bytes_are_divided_from_four_times_the_size_on() -> None:
+    for outputs, is_divided in ((500, False), (2200, True)):
+        writer = Writer()
+        x = writer.input(500, dtype="u8")
+        layer = of_bytes(writer, (500,), outputs, is_requantized=False)
+        emitted = emit(writer.program(writer.add("quantized_dense", (N, outputs), x, *layer, dtype="s32")), "program")
+        assert ("quantizedDense(team, " in emitted.source) == is_divided
+        assert (emitted.member_scratch is not None) == is_divided

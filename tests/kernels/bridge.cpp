@@ -6,13 +6,12 @@
 #include "rows.h"
 
 // What programs include besides, for the warnings of every compiler.
-#include "bfloat16.h"
 #include "kernels_64_bit.h"
 #include "longrows.h"
 #include "narrow.h"
 #include "order.h"
 #include "quantized_groups.h"
-#include "quantized_tiles.h"
+#include "reduced_layers.h"
 #include "trees.h"
 
 #if defined(__x86_64__)
@@ -23,6 +22,21 @@
 namespace kernels = tfaot_kernels;
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+/// Computes the parts of two threads one after the other, the last one first.
+struct OneByOne : kernels::Team {
+  explicit OneByOne(std::uint32_t* memory) : Team{2, &run_parts}, scratch(memory) {}
+
+  static void run_parts(const Team& team, std::size_t parts, Part* part, void* argument) {
+    while (parts-- > 0) part(argument, parts, reinterpret_cast<unsigned char*>(static_cast<const OneByOne&>(team).scratch));
+  }
+
+  std::uint32_t* scratch;
+};
+
+}  // namespace
 
 EXPORT void activate(const kernels::Activation* activation, std::size_t count, const float* in, float* out) {
   kernels::activate(*activation, count, in, out);
@@ -89,6 +103,22 @@ EXPORT void quantized_dense_by_tiles(const kernels::QuantizedDense* layer, std::
   kernels::withTiles([&](auto tiles) { kernels::denseByTiles<decltype(tiles)>(*layer, batch, in, out, scratch); });
 }
 
+EXPORT void quantized_dense_by_team(const kernels::QuantizedDense* layer, std::size_t batch, const std::uint8_t* in, void* out,
+                                    std::uint32_t* scratch) {
+  const OneByOne team(scratch);
+  kernels::quantizedDense(&team, *layer, batch, in, out, scratch);
+}
+
+EXPORT void quantized_dense_tiles_by_team(const kernels::QuantizedDense* layer, std::size_t batch, const std::uint8_t* in,
+                                          char* out, std::uint32_t* scratch) {
+  const OneByOne team(scratch);
+  kernels::withTiles([&](auto tiles) {
+    kernels::shareDense(&team, *layer, kernels::panelOf(*layer), batch, in, out, kernels::sizeOfResult(*layer), nullptr, [&](const auto& part, std::size_t rows, const auto* from, char* to, auto* own) {
+      kernels::denseByTiles<decltype(tiles)>(part, rows, from, to, own);
+    });
+  });
+}
+
 EXPORT std::size_t quantized_conv2d_scratch(const kernels::QuantizedConv2d* layer) {
   return kernels::quantizedConv2dScratch(layer->window, layer->product.inputs);
 }
@@ -100,7 +130,23 @@ EXPORT void quantized_conv2d(const kernels::QuantizedConv2d* layer, std::size_t 
 
 EXPORT void quantized_conv2d_in_pairs(const kernels::QuantizedConv2d* layer, std::size_t batch, const std::uint8_t* in, void* out,
                                       std::uint32_t* scratch) {
-  kernels::convolveQuantized<kernels::InPairs>(*layer, batch, in, out, scratch);
+  kernels::convolveQuantized<kernels::InPairs>(*layer, {batch, 0, layer->window.outHeight}, in, out, scratch);
+}
+
+EXPORT void quantized_conv2d_by_team(const kernels::QuantizedConv2d* layer, std::size_t batch, const std::uint8_t* in, void* out,
+                                     std::uint32_t* scratch) {
+  const OneByOne team(scratch);
+  kernels::quantizedConv2d(&team, *layer, batch, in, out, scratch);
+}
+
+EXPORT void quantized_conv2d_tiles_by_team(const kernels::QuantizedConv2d* layer, std::size_t batch, const std::uint8_t* in,
+                                           char* out, std::uint32_t* scratch) {
+  const OneByOne team(scratch);
+  kernels::withTiles([&](auto tiles) {
+    kernels::shareConv2d(&team, *layer, kernels::panelOf(layer->product), batch, in, out, kernels::sizeOfResult(layer->product), nullptr, [&](const auto& part, kernels::LinesOfImages lines, const auto* from, char* to, auto* own) {
+      kernels::convolveByTiles<decltype(tiles)>(part, lines, from, to, own);
+    });
+  });
 }
 
 EXPORT std::size_t quantized_depthwise_scratch(const kernels::QuantizedConv2d* layer) {
@@ -139,7 +185,7 @@ EXPORT std::size_t bfloat16_dense_scratch(std::size_t inputs) { return kernels::
 
 EXPORT void bfloat16_dense(const kernels::Bfloat16Dense* layer, std::size_t batch, const float* in, float* out,
                            std::uint32_t* scratch) {
-  kernels::bfloat16Dense(kernels::Reached{}.activating(layer->activation).table(), *layer, batch, in, out, scratch);
+  kernels::bfloat16Dense(nullptr, kernels::Reached{}.activating(layer->activation).table(), *layer, batch, in, out, scratch);
 }
 
 /// As on CPUs of the target that have no instruction for products of bfloat16.
@@ -149,22 +195,47 @@ EXPORT void bfloat16_dense_as_floats(const kernels::Bfloat16Dense* layer, std::s
   kernels::denseBfloat16<kernels::AsFloats>(dispatch, *layer, batch, in, out, scratch);
 }
 
+/// In the form that one thread would choose, also if that is tiles and there are few rows.
+EXPORT void bfloat16_dense_by_team(const kernels::Bfloat16Dense* layer, std::size_t batch, const float* in, float* out,
+                                   std::uint32_t* scratch) {
+  const OneByOne team(scratch);
+  const kernels::Dispatch dispatch = kernels::Reached{}.activating(layer->activation).table();
+  kernels::withFormOfBfloat16(*layer, batch, [&](auto form) {
+    kernels::shareDense(&team, *layer, kernels::panelOf(*layer), batch, in, out, 1, nullptr, [&](const auto& part, std::size_t rows, const float* from, float* to, auto* own) {
+      kernels::denseBfloat16<decltype(form)>(dispatch, part, rows, from, to, own);
+    });
+  });
+}
+
 EXPORT std::size_t bfloat16_conv2d_scratch(const kernels::Window* window) { return kernels::bfloat16Conv2dScratch(*window); }
 
 EXPORT void bfloat16_conv2d(const kernels::Bfloat16Conv2d* layer, std::size_t batch, const float* in, float* out,
                             std::uint32_t* scratch) {
-  kernels::bfloat16Conv2d(kernels::Reached{}.activating(layer->product.activation).table(), *layer, batch, in, out, scratch);
+  kernels::bfloat16Conv2d(nullptr, kernels::Reached{}.activating(layer->product.activation).table(), *layer, batch, in, out, scratch);
 }
 
 EXPORT void bfloat16_conv2d_as_floats(const kernels::Bfloat16Conv2d* layer, std::size_t batch, const float* in, float* out,
                                       std::uint32_t* scratch) {
   const kernels::Dispatch dispatch = kernels::Reached{}.activating(layer->product.activation).table();
-  kernels::convolveBfloat16<kernels::AsFloats>(dispatch, *layer, batch, in, out, scratch);
+  kernels::convolveBfloat16<kernels::AsFloats>(dispatch, *layer, {batch, 0, layer->window.outHeight}, in, out, scratch);
+}
+
+EXPORT void bfloat16_conv2d_by_team(const kernels::Bfloat16Conv2d* layer, std::size_t batch, const float* in, float* out,
+                                    std::uint32_t* scratch) {
+  const OneByOne team(scratch);
+  const kernels::Dispatch dispatch = kernels::Reached{}.activating(layer->product.activation).table();
+  kernels::withFormOfBfloat16(layer->product, batch * layer->window.outHeight * layer->window.outWidth, [&](auto form) {
+    kernels::shareConv2d(&team, *layer, kernels::panelOf(*layer), batch, in, out, 1, nullptr, [&](const auto& part, kernels::LinesOfImages lines, const float* from, float* to, auto* own) {
+      kernels::convolveBfloat16<decltype(form)>(dispatch, part, lines, from, to, own);
+    });
+  });
 }
 
 EXPORT void quantized_conv2d_by_tiles(const kernels::QuantizedConv2d* layer, std::size_t batch, const std::uint8_t* in, void* out,
                                       std::uint32_t* scratch) {
-  kernels::withTiles([&](auto tiles) { kernels::convolveByTiles<decltype(tiles)>(*layer, batch, in, out, scratch); });
+  kernels::withTiles([&](auto tiles) {
+    kernels::convolveByTiles<decltype(tiles)>(*layer, {batch, 0, layer->window.outHeight}, in, out, scratch);
+  });
 }
 
 EXPORT std::size_t packed_conv2d_size(const kernels::Conv2d* layer) { return kernels::packedConv2dSize(*layer); }

@@ -104,6 +104,10 @@ class _NarrowDense(ctypes.Structure):
     ]
 
 
+class _Bfloat16Dense(ctypes.Structure):
+    _fields_ = [*_Dense._fields_, ("stride", ctypes.c_size_t)]
+
+
 class _SparseDense(ctypes.Structure):
     _fields_ = [
         ("dense", _Dense),
@@ -113,7 +117,7 @@ class _SparseDense(ctypes.Structure):
 
 
 class _Bfloat16Conv2d(ctypes.Structure):
-    _fields_ = [("window", _Window), ("product", _Dense)]
+    _fields_ = [("window", _Window), ("product", _Bfloat16Dense)]
 
 
 class _QuantizedDense(ctypes.Structure):
@@ -127,6 +131,7 @@ class _QuantizedDense(ctypes.Structure):
         ("low", ctypes.c_int32),
         ("high", ctypes.c_int32),
         ("flip", ctypes.c_uint8),
+        ("stride", ctypes.c_size_t),
     ]
 
 
@@ -154,6 +159,16 @@ class Form(Enum):
     FASTEST = ""
     IN_PAIRS = "_in_pairs"  # as on CPUs without dot products
     BY_TILES = "_by_tiles"
+    BY_TEAM = "_by_team"
+    TILES_BY_TEAM = "_tiles_by_team"
+
+
+class Bfloat16Form(Enum):
+    """The same for layers of bfloat16."""
+
+    FASTEST = ""
+    AS_FLOATS = "_as_floats"  # as on CPUs without products of bfloat16
+    BY_TEAM = "_by_team"
 
 
 class _Conv2d(ctypes.Structure):
@@ -314,14 +329,20 @@ class Kernels:
         return out.read()
 
     def bfloat16_dense(
-        self, values: Floats, weights: Floats, bias: Floats | None, activation: str = "none", *, as_floats: bool = False
+        self,
+        values: Floats,
+        weights: Floats,
+        bias: Floats | None,
+        activation: str = "none",
+        *,
+        form: Bfloat16Form = Bfloat16Form.FASTEST,
     ) -> Floats:
-        """`as_floats`: as on CPUs without products of bfloat16."""
         layer, _held = self._bfloat16(weights, bias, activation)
         scratch = self._exactly(np.zeros(self._machine.call("bfloat16_dense_scratch", len(weights)), np.uint32))
         data, out = self._in(values), self._out(len(values), weights.shape[1])
-        called = "bfloat16_dense_as_floats" if as_floats else "bfloat16_dense"
-        self._machine.call(called, layer, len(values), data.address, out.address, scratch.address)
+        self._machine.call(
+            f"bfloat16_dense{form.value}", layer, len(values), data.address, out.address, scratch.address
+        )
         return out.read()
 
     def bfloat16_conv2d(
@@ -332,24 +353,25 @@ class Kernels:
         bias: Floats | None,
         activation: str = "none",
         *,
-        as_floats: bool = False,
+        form: Bfloat16Form = Bfloat16Form.FASTEST,
     ) -> Floats:
         """The same of the windows of images."""
         product, _held = self._bfloat16(filters.reshape(-1, filters.shape[3]), bias, activation, shape.block)
         layer = _Bfloat16Conv2d(shape.window(), product)
         scratch = self._exactly(np.zeros(self._machine.call("bfloat16_conv2d_scratch", layer.window), np.uint32))
         data, out = self._in(images), self._out(len(images), *shape.out, filters.shape[3])
-        called = "bfloat16_conv2d_as_floats" if as_floats else "bfloat16_conv2d"
-        self._machine.call(called, layer, len(images), data.address, out.address, scratch.address)
+        self._machine.call(
+            f"bfloat16_conv2d{form.value}", layer, len(images), data.address, out.address, scratch.address
+        )
         return out.read()
 
     def _bfloat16(
         self, weights: Floats, bias: Floats | None, activation: str, block: int = BLOCK
-    ) -> tuple[_Dense, list[Buffer]]:
+    ) -> tuple[_Bfloat16Dense, list[Buffer]]:
         """A layer, and the memory that it points to."""
         held = [self._exactly(packed_bfloat16(weights, block)), *([] if bias is None else [self._in(bias)])]
         addresses = [each.address for each in held] + [None] * (bias is None)
-        return _Dense(*weights.shape, *addresses, ACTIVATIONS[activation]), held
+        return _Bfloat16Dense(*weights.shape, *addresses, ACTIVATIONS[activation], 0), held
 
     def quantized_dense(
         self,

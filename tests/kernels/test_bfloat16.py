@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.library import Kernels, Shape
+from tests.kernels.library import Bfloat16Form, Kernels, Shape
 from tests.kernels.machines import Floats
 from tfaot_pkg.compiler.bfloat16 import packed, products, rounded, rounded_bits
 from tfaot_pkg.ground.targets import TARGETS
@@ -87,8 +87,8 @@ def _assert_dense(kernels: Kernels, batch: int, inputs: int, outputs: int, seed:
     if bias is None:
         wanted = products(values, weights)
     bounds = {"none": (-np.inf, np.inf), "relu": (0, np.inf), "clip": (0, 6)}[activation]
-    for as_floats in (False, True):
-        found = kernels.bfloat16_dense(values, weights, bias, activation, as_floats=as_floats)
+    for form in Bfloat16Form:
+        found = kernels.bfloat16_dense(values, weights, bias, activation, form=form)
         if activation == "none":
             _same(found, wanted)
         else:
@@ -146,8 +146,8 @@ def _assert_special(kernels: Kernels) -> None:
         values = np.where(random.random((9, 70)) < 0.1, random.choice(_SPECIAL, (9, 70)), random.normal(size=(9, 70)))
         weights = np.where(random.random((70, 20)) < 0.1, random.choice([0.0, 1.0, -1.0], (70, 20)), 2.0**-3)
         values, weights = values.astype(np.float32), weights.astype(np.float32)
-        for as_floats in (False, True):
-            _same(kernels.bfloat16_dense(values, weights, None, as_floats=as_floats), products(values, weights))
+        for form in Bfloat16Form:
+            _same(kernels.bfloat16_dense(values, weights, None, form=form), products(values, weights))
 
 
 def test_an_overflowing_product_cancels_where_it_is_fused(kernels: Kernels, request: pytest.FixtureRequest) -> None:
@@ -192,8 +192,8 @@ def _assert_convolution(kernels: Kernels, shape: Shape) -> None:
         weights, bias = _numbers(random, *shape.kernel, shape.channels, filters), _numbers(random, filters)
         windows = shape.patches(images.astype(np.float64), 0.0).reshape(2 * np.prod(shape.out), -1)
         wanted = products(windows.astype(np.float32), weights.reshape(-1, filters), shape.block) + bias
-        for as_floats in (False, True):
-            found = kernels.bfloat16_conv2d(shape, images, weights, bias, as_floats=as_floats)
+        for form in Bfloat16Form:
+            found = kernels.bfloat16_conv2d(shape, images, weights, bias, form=form)
             _same(found.reshape(-1, filters), wanted)
 
 

@@ -17,7 +17,7 @@ from tests.kernels.library import Form, Kernels, Requantized, Shape
 
 Bytes = NDArray[Any]
 _TYPES = (np.uint8, np.int8)
-_FORMS = (Form.FASTEST, Form.IN_PAIRS)
+_FORMS = (Form.FASTEST, Form.IN_PAIRS, Form.BY_TEAM)
 
 fixed_kernels = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 
@@ -215,7 +215,7 @@ def test_tiles_end_inside_their_arrays_and_lose_no_bits(tiled: Kernels, dtype: t
         for inputs in (1, 4, 36, 60, 64, 65, 128, 130, 192):
             for batch, outputs in ((1, 1), (15, 16), (16, 17), (17, 32), (31, 33), (33, 48), (200, 50)):
                 _assert_dense(kernels, dtype, batch, inputs, outputs, inputs, [*Form])
-    _assert_extremes(tiled, dtype, [Form.BY_TILES])
+    _assert_extremes(tiled, dtype, [Form.BY_TILES, Form.TILES_BY_TEAM])
 
 
 _MORE_WINDOWS = {

@@ -39,7 +39,7 @@ from tfaot_pkg.compiler.narrow import packed_narrow
 from tfaot_pkg.compiler.pieces import Piece
 from tfaot_pkg.compiler.program import BATCH, ONE, ROWS, Extent, Operation, Shape, Size
 from tfaot_pkg.compiler.rows import are_short
-from tfaot_pkg.compiler.sharing import TEAM, by_team, is_divided
+from tfaot_pkg.compiler.sharing import TEAM, by_team, is_divided, team_of
 from tfaot_pkg.compiler.sparse_layers import lists_of, sparse_dense
 
 # kRowsAtATime and kFloats of tfaot_kernels/scratch.h. A static_assert in generated code compares the results of both.
@@ -235,7 +235,8 @@ def _bfloat16(
     layer = Struct((window, product)) if window else product
     read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
     written, room = Place(target, elements=operation.shape.elements), Place(work, elements=Size(needed))
-    emitter.call(function, "dispatch", layer, batch, read, Written(written), Written(room))
+    team = team_of(emitter, operation, needed)
+    emitter.call(function, team, "dispatch", layer, batch, read, Written(written), Written(room))
     emitter.reached[f"activating({activation})"] = None
     for pointer in (source, target, work):
         emitter.touch(pointer)

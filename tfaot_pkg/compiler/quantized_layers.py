@@ -16,6 +16,7 @@ from tfaot_pkg.compiler.instructions import Struct, Written
 from tfaot_pkg.compiler.layers import PANEL, Numbers, has_one_pixel, inputs_of, named, reach, windows_of
 from tfaot_pkg.compiler.pieces import text_of
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Operation, Shape, Size
+from tfaot_pkg.compiler.sharing import team_of
 from tfaot_pkg.ground.arrays import Array
 
 # kQuantizedRowsAtATime, kTileFours and kBytes of tfaot_kernels/scratch.h. A static_assert in generated code compares
@@ -143,7 +144,9 @@ def _quantized_call(
     emitter.touch(source)
     read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
     written, room = Place(target, elements=operation.shape.elements), Place(work, elements=Size(needed))
-    emitter.call(function, layer, batch, read, Written(written), Written(room))
+    # Groups and channels of their own are left to the calling thread.
+    team = [team_of(emitter, operation, needed)] if function in ("quantizedConv2d", "quantizedDense") else []
+    emitter.call(function, *team, layer, batch, read, Written(written), Written(room))
     for pointer in (source, target, work):
         emitter.touch(pointer)
     return target

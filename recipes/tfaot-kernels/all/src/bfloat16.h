@@ -95,9 +95,9 @@ TFAOT_INLINE void sumBfloat16(const Bfloat16Dense& layer, const Tiling& tiling, 
 class ProductOfFloats {
  public:
   ProductOfFloats(const Tiling& tiling, const Dispatch& dispatch, const Bfloat16Dense& layer)
-      : layer_(layer), tiling_(tiling), finish_(dispatch, layer.outputs, layer.bias, layer.activation) {}
+      : layer_(layer), tiling_(tiling), finish_(dispatch, strideOf(layer), layer.bias, layer.activation) {}
 
-  std::size_t outStride() const { return layer_.outputs * sizeof(float); }
+  std::size_t outStride() const { return strideOf(layer_) * sizeof(float); }
   /// As of TiledProduct: rows need no registers for them.
   void shape(std::size_t, std::size_t) {}
 
@@ -166,7 +166,7 @@ inline void multiplyBfloat16(const Dispatch& dispatch, const Bfloat16Dense& laye
       std::memset(rows + r * apart + layer.inputs, 0, (blocks * kBfloat16Block - layer.inputs) * sizeof *rows);
     }
     multiplyRows(product, reinterpret_cast<const std::uint8_t*>(rows), stride, size,
-                 reinterpret_cast<char*>(out + first * layer.outputs));
+                 reinterpret_cast<char*>(out + first * strideOf(layer)));
   }
 }
 
@@ -206,11 +206,12 @@ TFAOT_INLINE void copyRun(std::uint8_t* to, const std::uint8_t* from, std::size_
 
 /// Calls `run(first, count)` for some lines of windows at a time, after the lines of the image that they see were put to `lines`.
 template <class Form, class Run>
-inline void visitBands(const Window& window, const CopiedBand& band, std::size_t batch, const float* in,
+inline void visitBands(const Window& window, const CopiedBand& band, LinesOfImages all, const float* in,
                        typename Form::Element* lines, Run run) {
-  for (; batch > 0; --batch, in += window.inHeight * window.inWidth * window.channels) {
-    for (std::size_t first = 0, count; first < window.outHeight; first += count) {
-      count = window.outHeight - first < band.lines ? window.outHeight - first : band.lines;
+  for (; all.images > 0; --all.images, in += window.inHeight * window.inWidth * window.channels) {
+    const std::size_t end = all.first + all.count;
+    for (std::size_t first = all.first, count; first < end; first += count) {
+      count = end - first < band.lines ? end - first : band.lines;
       const std::size_t seen = (count - 1) * window.strideHeight + reach(window.height, window.dilationHeight);
       putLines<Form>(window, band.columns, in, first * window.strideHeight - window.padTop, seen, lines);
       run(count);
@@ -220,7 +221,7 @@ inline void visitBands(const Window& window, const CopiedBand& band, std::size_t
 
 /// The windows of an image are rows, which are copied from some of its lines where they cannot be read in place.
 template <class Form>
-inline void convolveBfloat16(const Dispatch& dispatch, const Bfloat16Conv2d& layer, std::size_t batch, const float* in, float* out,
+inline void convolveBfloat16(const Dispatch& dispatch, const Bfloat16Conv2d& layer, LinesOfImages all, const float* in, float* out,
                              std::uint32_t* scratch) {
   using Element = typename Form::Element;
   const Window& window = layer.window;
@@ -231,11 +232,11 @@ inline void convolveBfloat16(const Dispatch& dispatch, const Bfloat16Conv2d& lay
     typename Form::Product product(tilingOfLines(window, band, sizeof(Element)), dispatch, layer.product);
     product.shape(band.rows, band.rows);
     auto* to = reinterpret_cast<char*>(out);
-    return visitBands<Form>(window, band, batch, in, lines, [&](std::size_t count) {
+    return visitBands<Form>(window, band, all, in, lines, [&](std::size_t count) {
       to = multiplyLines(product, window, band, reinterpret_cast<const std::uint8_t*>(lines), lineSize * sizeof *lines, count, to);
     });
   }
-  visitBands<Form>(window, band, batch, in, lines, [&](std::size_t count) {
+  visitBands<Form>(window, band, all, in, lines, [&](std::size_t count) {
     std::size_t x = 0, y = 0;  // rows are put in order
     const auto put = [&](std::size_t, Element* to) {
       const Element* from = lines + y * window.strideHeight * lineSize + x * window.strideWidth * channels;
@@ -253,7 +254,7 @@ inline void convolveBfloat16(const Dispatch& dispatch, const Bfloat16Conv2d& lay
       ++y;
     };
     multiplyBfloat16<Form>(dispatch, layer.product, count * window.outWidth, put, out, scratch + wordsOfBand(band));
-    out += count * window.outWidth * layer.product.outputs;
+    out += count * window.outWidth * strideOf(layer.product);
   });
 }
 

@@ -13,10 +13,10 @@ template <class Tiles>
 class TiledPairs {
  public:
   using Sum = float;
-  TiledPairs(const Dispatch& dispatch, const Bfloat16Dense& layer) : layer_(layer), finish_(dispatch, layer.outputs, layer.bias, layer.activation) {}
+  TiledPairs(const Dispatch& dispatch, const Bfloat16Dense& layer) : layer_(layer), finish_(dispatch, strideOf(layer), layer.bias, layer.activation) {}
 
   std::size_t outputs() const { return layer_.outputs; }
-  std::size_t outStride() const { return layer_.outputs * sizeof(float); }
+  std::size_t outStride() const { return strideOf(layer_) * sizeof(float); }
   const void* weights() const { return layer_.weights; }
 
   template <int kSums>

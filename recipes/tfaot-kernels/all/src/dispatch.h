@@ -117,15 +117,23 @@ void transposedConv2d(const Dispatch& dispatch, const Conv2d& layer, std::size_t
 void conv2dMaxPool(const Dispatch& dispatch, const Conv2d& layer, const Window& pool, std::size_t batch, const float* in,
                    float* out, float* scratch) noexcept;
 
-void bfloat16Dense(const Dispatch& dispatch, const Bfloat16Dense& layer, std::size_t batch, const float* in, float* out,
-                   std::uint32_t* scratch) noexcept;
+// Layers of bytes and bfloat16 take a team, which may be null; each of its threads has scratch memory of this size.
 
-void bfloat16Conv2d(const Dispatch& dispatch, const Bfloat16Conv2d& layer, std::size_t batch, const float* in, float* out,
+void quantizedDense(const Team* team, const QuantizedDense& layer, std::size_t batch, const void* in, void* out,
                     std::uint32_t* scratch) noexcept;
+
+void quantizedConv2d(const Team* team, const QuantizedConv2d& layer, std::size_t batch, const void* in, void* out,
+                     std::uint32_t* scratch) noexcept;
+
+void bfloat16Dense(const Team* team, const Dispatch& dispatch, const Bfloat16Dense& layer, std::size_t batch, const float* in,
+                   float* out, std::uint32_t* scratch) noexcept;
+
+void bfloat16Conv2d(const Team* team, const Dispatch& dispatch, const Bfloat16Conv2d& layer, std::size_t batch, const float* in,
+                    float* out, std::uint32_t* scratch) noexcept;
 
 void narrowDense(const Dispatch& dispatch, const NarrowDense& layer, std::size_t batch, const float* in, float* out) noexcept;
 
-// The same by a team of threads (team_layers.h).
+// The others by a team of threads (team_layers.h).
 
 void dense(const Team& team, const Dispatch& dispatch, const Dense& layer, std::size_t batch, const float* in,
            float* out) noexcept;

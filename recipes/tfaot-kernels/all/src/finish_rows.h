@@ -7,11 +7,11 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-/// The last step of rows: bias and activation.
+/// The last step of rows, whose results lie `apart` floats apart: bias and activation.
 class FinishRows {
  public:
-  FinishRows(const Dispatch& dispatch, std::size_t outputs, const float* bias, Activation activation)
-      : dispatch_(dispatch), outputs_(outputs), bias_(bias), activation_(activation) {}
+  FinishRows(const Dispatch& dispatch, std::size_t apart, const float* bias, Activation activation)
+      : dispatch_(dispatch), apart_(apart), bias_(bias), activation_(activation) {}
 
   /// Of `columns` sums of columns from `column` on; sums of rows lie `stride` floats apart.
   void operator()(const float* sums, std::size_t stride, std::size_t rows, std::size_t column, std::size_t columns, float* out) const {
@@ -23,7 +23,7 @@ class FinishRows {
     } else {
       add(sums, stride, rows, column, columns, out, [](Vector x) { return x; });
       if (activation == Activation::none) return;
-      for (; rows > 0; --rows, out += outputs_) activateRow(dispatch_, activation, out + column, columns);
+      for (; rows > 0; --rows, out += apart_) activateRow(dispatch_, activation, out + column, columns);
     }
   }
 
@@ -38,18 +38,18 @@ class FinishRows {
       const Vector term = bias == nullptr ? Vector{} : load(bias + column + i);
       const float* from = sums + i;
       float* to = out + column + i;
-      for (std::size_t r = rows; r > 0; --r, from += stride, to += outputs_) store(to, bounded(load(from) + term));
+      for (std::size_t r = rows; r > 0; --r, from += stride, to += apart_) store(to, bounded(load(from) + term));
     }
     const std::size_t rest = columns - i;
     if (rest == 0) return;
     const Vector term = bias == nullptr ? Vector{} : loadFirst(bias + column + i, rest);
     const float* from = sums + i;
     float* to = out + column + i;
-    for (std::size_t r = rows; r > 0; --r, from += stride, to += outputs_) storeFirst(to, rest, bounded(load(from) + term));
+    for (std::size_t r = rows; r > 0; --r, from += stride, to += apart_) storeFirst(to, rest, bounded(load(from) + term));
   }
 
   const Dispatch& dispatch_;
-  const std::size_t outputs_;
+  const std::size_t apart_;
   const float* const bias_;
   const Activation activation_;
 };

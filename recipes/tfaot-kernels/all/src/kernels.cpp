@@ -10,7 +10,6 @@
 // All that follows is hidden as well, so that libraries for several targets, or of several versions, share nothing.
 #pragma GCC visibility push(hidden)
 #include "activating.h"
-#include "bfloat16_tiles.h"
 #include "chains.h"
 #include "convolution.h"
 #include "fusion.h"
@@ -20,8 +19,8 @@
 #include "pooling.h"
 #include "products.h"
 #include "quantized_groups.h"
-#include "quantized_tiles.h"
 #include "reachable_functions.h"
+#include "reduced_layers.h"
 #include "softmax.h"
 #include "sparse.h"
 #include "team_layers.h"
@@ -106,15 +105,6 @@ void dense(const Dispatch& dispatch, const Dense& layer, std::size_t batch, cons
 void dense(const Team& team, const Dispatch& dispatch, const Dense& layer, std::size_t batch, const float* in,
            float* out) noexcept {
   denseByTeam(team, productOf(dispatch, layer), layer.inputs, batch, in, out);
-}
-
-void quantizedConv2d(const QuantizedConv2d& layer, std::size_t batch, const void* in, void* out,
-                     std::uint32_t* scratch) noexcept {
-  const auto* const bytes = static_cast<const std::uint8_t*>(in);
-  const std::size_t rows = batch * layer.window.outHeight * layer.window.outWidth;
-  const auto byTiles = [&](auto tiles) { convolveByTiles<decltype(tiles)>(layer, batch, bytes, out, scratch); };
-  if (isForTiles(layer.product, rows) && withTiles(byTiles)) return;
-  withForm([&](auto form) { convolveQuantized<decltype(form)>(layer, batch, bytes, out, scratch); });
 }
 
 void quantizedDepthwise(const QuantizedConv2d& layer, std::size_t batch, const void* in, void* out,
@@ -254,19 +244,31 @@ void averagePool(const Window& window, std::size_t batch, const float* in, float
 
 void quantizedDense(const QuantizedDense& layer, std::size_t batch, const void* in, void* out,
                     std::uint32_t* scratch) noexcept {
-  const auto* const bytes = static_cast<const std::uint8_t*>(in);
-  const auto byTiles = [&](auto tiles) { denseByTiles<decltype(tiles)>(layer, batch, bytes, out, scratch); };
-  if (isForTiles(layer, batch) && withTiles(byTiles)) return;
-  withForm([&](auto form) { denseQuantized<decltype(form)>(layer, batch, bytes, out, scratch); });
+  quantizedDense(nullptr, layer, batch, in, out, scratch);
+}
+
+void quantizedDense(const Team* team, const QuantizedDense& layer, std::size_t batch, const void* in, void* out,
+                    std::uint32_t* scratch) noexcept {
+  denseOfBytes(team, layer, batch, static_cast<const std::uint8_t*>(in), static_cast<char*>(out), scratch);
+}
+
+void quantizedConv2d(const QuantizedConv2d& layer, std::size_t batch, const void* in, void* out,
+                     std::uint32_t* scratch) noexcept {
+  quantizedConv2d(nullptr, layer, batch, in, out, scratch);
+}
+
+void quantizedConv2d(const Team* team, const QuantizedConv2d& layer, std::size_t batch, const void* in, void* out,
+                     std::uint32_t* scratch) noexcept {
+  conv2dOfBytes(team, layer, batch, static_cast<const std::uint8_t*>(in), static_cast<char*>(out), scratch);
 }
 
 void bfloat16Dense(const Bfloat16Dense& layer, std::size_t batch, const float* in, float* out, std::uint32_t* scratch) noexcept {
-  bfloat16Dense(kEverything, layer, batch, in, out, scratch);
+  bfloat16Dense(nullptr, kEverything, layer, batch, in, out, scratch);
 }
 
-void bfloat16Dense(const Dispatch& dispatch, const Bfloat16Dense& layer, std::size_t batch, const float* in, float* out,
-                   std::uint32_t* scratch) noexcept {
-  withFormOfBfloat16(layer, batch, [&](auto form) { denseBfloat16<decltype(form)>(dispatch, layer, batch, in, out, scratch); });
+void bfloat16Dense(const Team* team, const Dispatch& dispatch, const Bfloat16Dense& layer, std::size_t batch, const float* in,
+                   float* out, std::uint32_t* scratch) noexcept {
+  denseOfBfloat16(team, dispatch, layer, batch, in, out, scratch);
 }
 
 void narrowDense(const NarrowDense& layer, std::size_t batch, const float* in, float* out) noexcept {
@@ -279,15 +281,12 @@ void narrowDense(const Dispatch& dispatch, const NarrowDense& layer, std::size_t
 }
 
 void bfloat16Conv2d(const Bfloat16Conv2d& layer, std::size_t batch, const float* in, float* out, std::uint32_t* scratch) noexcept {
-  bfloat16Conv2d(kEverything, layer, batch, in, out, scratch);
+  bfloat16Conv2d(nullptr, kEverything, layer, batch, in, out, scratch);
 }
 
-void bfloat16Conv2d(const Dispatch& dispatch, const Bfloat16Conv2d& layer, std::size_t batch, const float* in, float* out,
-                    std::uint32_t* scratch) noexcept {
-  const std::size_t rows = batch * layer.window.outHeight * layer.window.outWidth;
-  withFormOfBfloat16(layer.product, rows, [&](auto form) {
-    convolveBfloat16<decltype(form)>(dispatch, layer, batch, in, out, scratch);
-  });
+void bfloat16Conv2d(const Team* team, const Dispatch& dispatch, const Bfloat16Conv2d& layer, std::size_t batch, const float* in,
+                    float* out, std::uint32_t* scratch) noexcept {
+  conv2dOfBfloat16(team, dispatch, layer, batch, in, out, scratch);
 }
 
 }  // namespace TFAOT_KERNELS_TARGET

@@ -162,10 +162,15 @@ inline void maxPoolBytes(const Window& window, std::size_t batch, const Byte* in
   }
 }
 
-/// Bytes of a row of results.
-inline std::size_t bytesOfResult(const QuantizedDense& layer) {
-  return layer.outputs * (layer.scales == nullptr ? sizeof(std::int32_t) : 1);
+/// Elements between the results of rows.
+template <class Layer>
+constexpr std::size_t strideOf(const Layer& layer) {
+  return layer.stride == 0 ? layer.outputs : layer.stride;
 }
+
+/// Bytes of a result, and of a row of them.
+inline std::size_t sizeOfResult(const QuantizedDense& layer) { return layer.scales == nullptr ? sizeof(std::int32_t) : 1; }
+inline std::size_t bytesOfResult(const QuantizedDense& layer) { return layer.outputs * sizeOfResult(layer); }
 
 /// The last step of rows: sums as bytes, or as they are.
 class Finish {
@@ -237,7 +242,7 @@ inline void multiplyQuantized(const QuantizedDense& layer, const std::uint32_t* 
 /// `count` rows times all columns; `put(row, to)` writes a row in the form, `layer.inputs` bytes of it.
 template <class Form, class Put>
 inline void multiplyQuantized(const QuantizedDense& layer, std::size_t count, Put put, void* out, std::uint32_t* scratch) {
-  const std::size_t stride = bytesOfResult(layer);
+  const std::size_t stride = strideOf(layer) * sizeOfResult(layer);
   for (std::size_t first = 0; first < count; first += kQuantizedRowsAtATime) {
     const std::size_t left = count - first, size = left < kQuantizedRowsAtATime ? left : kQuantizedRowsAtATime;
     for (std::size_t r = 0; r < size; ++r) put(first + r, scratch + r * 2 * foursOf(layer.inputs));
@@ -301,12 +306,16 @@ inline void copyWindow(const QuantizedConv2d& layer, const std::uint8_t* image, 
   }
 }
 
+/// Lines of windows: all of some images, or some of one image.
+struct LinesOfImages {
+  std::size_t images, first, count;  ///< the last two are those of an image
+};
+
 /// The windows of images, one after the other.
 class WindowsInOrder {
  public:
-  WindowsInOrder(const QuantizedConv2d& layer, const std::uint8_t* images) : layer_(layer), image_(images) {}
-
-  std::size_t ofImage() const { return layer_.window.outHeight * layer_.window.outWidth; }
+  WindowsInOrder(const QuantizedConv2d& layer, const std::uint8_t* images, std::size_t line)
+      : layer_(layer), image_(images), y_(line) {}
 
   void copyNext(std::uint8_t* to) {
     const Window& window = layer_.window;
@@ -321,24 +330,24 @@ class WindowsInOrder {
  private:
   const QuantizedConv2d& layer_;
   const std::uint8_t* image_;
-  std::size_t x_ = 0, y_ = 0;
+  std::size_t x_ = 0, y_;
 };
 
 /// The windows of an image are rows. A window is copied behind the rewritten rows in `scratch` first, or to its place among
 /// them if the form has bytes as they are.
 template <class Form>
-inline void convolveQuantized(const QuantizedConv2d& layer, std::size_t batch, const std::uint8_t* in, void* out,
+inline void convolveQuantized(const QuantizedConv2d& layer, LinesOfImages lines, const std::uint8_t* in, void* out,
                               std::uint32_t* scratch) {
   const std::size_t inputs = layer.product.inputs;
   auto* const copy = reinterpret_cast<std::uint8_t*>(scratch + quantizedDenseScratch(inputs));
-  WindowsInOrder windows(layer, in);
+  WindowsInOrder windows(layer, in, lines.first);
   const auto put = [&](std::size_t, std::uint32_t* to) {
     const bool isInPlace = std::is_same_v<Form, InFours> && layer.product.flip == 0;
     if (isInPlace) to[foursOf(inputs) - 1] = 0;
     windows.copyNext(isInPlace ? reinterpret_cast<std::uint8_t*>(to) : copy);
     if (!isInPlace) rewriteRow<Form>(copy, inputs, layer.product.flip, to);
   };
-  multiplyQuantized<Form>(layer.product, batch * windows.ofImage(), put, out, scratch);
+  multiplyQuantized<Form>(layer.product, lines.images * lines.count * layer.window.outWidth, put, out, scratch);
 }
 
 /// Calls `run(Form)` with the fastest form of the CPU.

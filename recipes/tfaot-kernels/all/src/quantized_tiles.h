@@ -19,7 +19,7 @@ class TiledBytes {
   explicit TiledBytes(const QuantizedDense& layer) : layer_(layer), finish_(layer) {}
 
   std::size_t outputs() const { return layer_.outputs; }
-  std::size_t outStride() const { return bytesOfResult(layer_); }
+  std::size_t outStride() const { return strideOf(layer_) * sizeOfResult(layer_); }
   const void* weights() const { return layer_.weights; }
 
   /// All rows of a tile begin with the same bias.
@@ -119,15 +119,16 @@ class CopiedLines {
 
 /// Each line of a window is a piece.
 template <class Tiles>
-inline void convolveLines(const QuantizedConv2d& layer, const CopiedBand& band, std::size_t batch, const std::uint8_t* in,
+inline void convolveLines(const QuantizedConv2d& layer, const CopiedBand& band, LinesOfImages all, const std::uint8_t* in,
                           char* out, std::uint32_t* scratch) {
   const Window& window = layer.window;
   const CopiedLines copied(layer, band.columns, reinterpret_cast<std::uint8_t*>(scratch));
   ProductOfBytes<Tiles> product(tilingOfLines(window, band, 1), layer.product);
   product.shape(band.rows, band.rows);
-  for (; batch > 0; --batch, in += window.inHeight * window.inWidth * window.channels) {
-    for (std::size_t first = 0, lines; first < window.outHeight; first += lines) {
-      lines = window.outHeight - first < band.lines ? window.outHeight - first : band.lines;
+  for (; all.images > 0; --all.images, in += window.inHeight * window.inWidth * window.channels) {
+    const std::size_t end = all.first + all.count;
+    for (std::size_t first = all.first, lines; first < end; first += lines) {
+      lines = end - first < band.lines ? end - first : band.lines;
       copied.copy(in, first, lines);
       out = multiplyLines(product, window, band, copied.line(0), copied.sizeOfLine(), lines, out);
     }
@@ -135,17 +136,17 @@ inline void convolveLines(const QuantizedConv2d& layer, const CopiedBand& band, 
 }
 
 template <class Tiles>
-inline void convolveByTiles(const QuantizedConv2d& layer, std::size_t batch, const std::uint8_t* in, void* out,
+inline void convolveByTiles(const QuantizedConv2d& layer, LinesOfImages lines, const std::uint8_t* in, void* out,
                             std::uint32_t* scratch) {
   const CopiedBand band = bandOfBytes(layer.window);
-  if (band.isInPlace) return convolveLines<Tiles>(layer, band, batch, in, static_cast<char*>(out), scratch);
-  WindowsInOrder windows(layer, in);
+  if (band.isInPlace) return convolveLines<Tiles>(layer, band, lines, in, static_cast<char*>(out), scratch);
+  WindowsInOrder windows(layer, in, lines.first);
   const auto put = [&](std::size_t, std::uint8_t* to) {
     windows.copyNext(to);
     const std::uint8_t flip = layer.product.flip;
     if (flip != 0) rewriteRow<InFours>(to, layer.product.inputs, flip, reinterpret_cast<std::uint32_t*>(to));
   };
-  multiplyCopied<Tiles>(layer.product, batch * windows.ofImage(), put, out, scratch);
+  multiplyCopied<Tiles>(layer.product, lines.images * lines.count * layer.window.outWidth, put, out, scratch);
 }
 
 /// Whether tiles are faster: a single row reads each weight once in either way, and tiles cost 0.1 us at first.

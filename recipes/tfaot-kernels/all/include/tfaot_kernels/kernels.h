@@ -220,6 +220,7 @@ struct QuantizedDense {
   const float* scales;       ///< finite, for all columns of the panels; or null
   std::int32_t zero, low, high;
   std::uint8_t flip;  ///< 0x80 if inputs are int8, and 0 if they are uint8
+  std::size_t stride = 0;  ///< elements between the results of rows; 0 stands for `outputs`
 };
 
 /// Words of scratch that quantizedDense needs for any batch.
@@ -287,6 +288,7 @@ struct Bfloat16Dense {
   const std::uint32_t* weights;
   const float* bias;  ///< `outputs` floats, or null for none
   Activation activation;
+  std::size_t stride = 0;  ///< as in QuantizedDense
 };
 
 /// Words of scratch that bfloat16Dense needs for any batch.
