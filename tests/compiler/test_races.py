@@ -12,7 +12,7 @@ import pytest
 from tests.compiler import test_teams as teams
 from tests.compiler.conftest import FLAGS, INCLUDES, kernel_object
 from tests.compiler.test_few_rows import layers_of
-from tests.compiler.test_operations import Writer
+from tests.compiler.test_operations import N, Writer
 from tests.compiler.test_pruned import layer, weights
 from tests.sanitizers import CATCH_RACES, run_sanitized
 from tfaot_pkg.compiler import towers
@@ -137,6 +137,28 @@ def _towers(*names: str) -> dict[str, tuple[Program, int]]:
     return found
 
 
+def _of_bytes_and_bfloat16() -> dict[str, Program]:
+    random, found = np.random.default_rng(1), {}
+    window = (12, 14, 8, 12, 14, 3, 3, 1, 1, 1, 1, 1, 1)
+    made = (N, 12, 14, 70)
+    writer = Writer()
+    operands = (writer.input(60, 80), *(writer.constant(random.normal(size=size)) for size in ((80, 100), (100,))))
+    found["bfloat16"] = writer.program(writer.add("bfloat16_dense", (N, 60, 100), *operands, activation="tanh"))
+    writer = Writer()
+    x, filters = writer.input(12, 14, 8), writer.constant(random.normal(size=(3, 3, 8, 70)))
+    images = writer.add("bfloat16_conv2d", made, x, filters, window=window, groups=1, activation="relu")
+    found["images of bfloat16"] = writer.program(images)
+    writer = Writer()
+    x, layer_ = writer.input(60, 80, dtype="u8"), teams.of_bytes(writer, (80,), 100, is_requantized=True)
+    dense = writer.add("quantized_dense", (N, 60, 100), x, *layer_, dtype="u8", zero=3, low=0, high=255)
+    found["bytes"] = writer.program(dense)
+    writer = Writer()
+    x, layer_ = writer.input(12, 14, 8, dtype="u8"), teams.of_bytes(writer, (3, 3, 8), 70, is_requantized=False)
+    images = writer.add("quantized_conv2d", made, x, *layer_, dtype="s32", window=window, padding=5)
+    found["images of bytes"] = writer.program(images)
+    return found
+
+
 def test_towers_have_no_races(shared_home_folder: Path, tmp_path: Path) -> None:
     names = (
         "two_towers", "three_towers_and_what_joins_two", "one_behind_the_other",
@@ -155,6 +177,7 @@ def test_races_are_seen(shared_home_folder: Path, tmp_path: Path, monkeypatch: p
 
 def test_parts_of_layers_and_loops_have_no_races(shared_home_folder: Path, tmp_path: Path) -> None:
     programs = {"dense": (layers_of("relu")[0], 0), "pruned": (layer(weights(0.75, 512, 256)), 0)}
+    programs |= {name: (program, 0) for name, program in _of_bytes_and_bfloat16().items()}
     programs |= {name: (teams.image_layer(name), 0) for name in ("padded", "depthwise", "few lines, many filters")}
     programs["pooled"] = (teams.image_layer("padded", (2, 2)), 0)
     for make in teams.LOOPS:
