@@ -227,7 +227,7 @@ class OfBytes(Network):
 
     def _layer(self, kernel: tuple[int, ...], outputs: int) -> tuple[int, int, int]:
         """Weights, bias, and scales with which results have many values."""
-        arrays = (
+        arrays: tuple[np.ndarray, ...] = (
             self.random.integers(-127, 128, (*kernel, outputs)).astype(np.int8), np.zeros(outputs, np.int32),
             np.full(outputs, 0.01 / np.sqrt(np.prod(kernel)), np.float32),
         )  # fmt: skip

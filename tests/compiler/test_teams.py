@@ -146,7 +146,7 @@ def of_bytes(writer: Writer, kernel: tuple[int, ...], outputs: int, *, is_requan
 @pytest.mark.parametrize("is_requantized", [False, True])
 def test_parts_of_layers_of_bytes_have_the_bits_of_the_whole(shared: Share, dtype: str, is_requantized: bool) -> None:
     least, most = (0, 255) if dtype == "u8" else (-128, 127)
-    given = {"zero": 3, "low": least, "high": most} if is_requantized else {}
+    given: dict[str, Any] = {"zero": 3, "low": least, "high": most} if is_requantized else {}
     made, writer = dtype if is_requantized else "s32", Writer()
     x = writer.input(60, 80, dtype=dtype)
     layer = of_bytes(writer, (80,), 100, is_requantized=is_requantized)

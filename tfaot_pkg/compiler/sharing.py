@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tfaot_pkg.compiler.elements import Variable
 from tfaot_pkg.compiler.emitter import Emitter
-from tfaot_pkg.compiler.loops import Piece
 from tfaot_pkg.compiler.operations import OPERATIONS
+from tfaot_pkg.compiler.pieces import Piece
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Binding, Operation
 
 TEAM = Variable("team")
