@@ -91,6 +91,19 @@ def branches(net):
     return net.head(net.relu(net.conv(x, 24, 8)), 8)
 
 
+@network(3, 8, 8)
+def decoder(net):
+    """Quantized operators leave the weights of its ConvTranspose floats."""
+    wide = net.relu(net.conv("x", 3, 8))
+    deep = net.relu(net.conv(net.add("MaxPool", wide, kernel_shape=[2, 2], strides=[2, 2]), 8, 16))
+    copied = net.add(
+        "Resize", deep, "", net.constant([1, 1, 2, 2]), mode="nearest", nearest_mode="floor",
+        coordinate_transformation_mode="asymmetric",
+    )  # fmt: skip
+    grown = net.add("ConvTranspose", deep, net.weights(16, 8, 2, 2, inputs=16), kernel_shape=[2, 2], strides=[2, 2])
+    return net.head(net.relu(net.conv(net.add("Concat", copied, wide, grown, axis=1), 32, 8)), 8)
+
+
 @network(6, 16)
 def attention(net):
     query, key, value = (net.add("MatMul", "x", net.weights(16, 16, inputs=16)) for _ in range(3))

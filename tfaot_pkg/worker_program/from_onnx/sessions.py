@@ -37,6 +37,9 @@ def session(file: str | bytes, *, beside: str = "", rewriting: bool = True, fusi
     usual = levels.ORT_ENABLE_BASIC if rewriting else levels.ORT_DISABLE_ALL
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if fusing else usual
     options.log_severity_level = 3
+    # Weights of floats between DequantizeLinear and QuantizeLinear stay what the file says: ONNX Runtime makes bytes of
+    # them (WeightBiasQuantization), also without fusions.
+    options.add_session_config_entry("session.disable_quant_qdq", "0" if fusing else "1")
     if beside:
         options.add_session_config_entry(
             "session.model_external_initializers_file_folder_path", os.path.dirname(os.path.abspath(beside))
