@@ -358,6 +358,17 @@ def test_one_step_of_a_quantized_net_is_excused_and_two_are_not() -> None:
     assert judged([0.5, *numbers[1:]], numbers, class_name="main", met=step) == REAL
 
 
+def test_a_step_may_change_all_answers_to_two_rows_by_a_little() -> None:
+    """A layer follows, and a batch has few rows."""
+    right = [[float(each) for each in range(row, row + 40)] for row in range(3)]
+    off = [[each + 0.25 for each in row] for row in right]
+    given: dict[str, Any] = {"class_name": "large", "met": {STEP: "ai.onnx.QuantizeLinear"}}
+    assert judged(off[:1], right[:1], **given) == [("rounding", 40, False)]
+    assert judged([right[0], *off[1:]], right, **given) == [("rounding", 80, False)]
+    assert any(fault for *_, fault in judged(off, right, **given))
+    assert any(fault for *_, fault in judged([[each + 2 for each in right[0]]], right[:1], **given))
+
+
 def test_steps_that_other_answers_of_the_framework_share_leave_as_many_others_as_ever() -> None:
     """The mean of 64 bytes is often exactly between two of them."""
     right = [float(each) for each in range(40)]

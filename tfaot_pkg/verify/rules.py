@@ -178,8 +178,12 @@ def _some_of(found: Mask, rows: Mask, seen: Evidence, alone: int = _ALONE) -> Ma
 
 
 def _few(seen: Evidence, alike: Mask) -> Mask:
-    """All finite elements, if only few of them differ from all other answers."""
-    is_few = np.count_nonzero(seen.differs & ~alike) <= _SHARE * max(seen.differs.size, 1 / _SHARE)
+    """All finite elements, if only few of them differ from all other answers: in two rows, all may.
+
+    One step reaches all elements of its row if a layer follows, and a class may have one row.
+    """
+    others = seen.differs & ~alike
+    is_few = np.count_nonzero(others) <= _SHARE * others.size or _rows(others) <= _ALONE
     return (seen.finite if seen.is_float else ~seen.nothing) & is_few
 
 
@@ -667,9 +671,9 @@ RULES: tuple[Rule, ...] = (
         excuses=_one_step,
         source="a comparison, or a rounding to integers, jumps between numbers that differ by less than the "
         "roundings of what computed them",
-        elements=f"{_XLA_OR_FLOAT64}; otherwise at most 10 % of an output, by 1 for integers and by 4/256 of the "
-        "range of answers for floats; truth values where the framework's change if the inputs do by two units in the "
-        f"last place, and in two rows more; {_OF_MAIN}",
+        elements=f"{_XLA_OR_FLOAT64}; otherwise at most 10 % of an output, or two rows, by 1 for integers and by "
+        "4/256 of the range of answers for floats; truth values where the framework's change if the inputs do by two "
+        f"units in the last place, and in two rows more; {_OF_MAIN}",
     ),
 )
 """In the order in which they are tried: an element counts once, for the first rule that excuses it."""
