@@ -196,6 +196,7 @@ class Many:
     count: int
     location: str = "/nowhere"
     root_version: int | None = None
+    channels: None = None
 
     def names(self) -> tuple[str, ...]:
         return tuple(package_name(self.model(number)) for number in range(self.count))

@@ -172,6 +172,7 @@ class Shelf:
 
     location = "memory"
     root_version = None
+    channels = None
 
     def __init__(self, entries: dict[str, list[RegistryEntry]]) -> None:
         self._entries = entries

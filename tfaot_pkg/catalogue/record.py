@@ -149,8 +149,8 @@ def _layers(document: Mapping[str, Any]) -> list[str]:
 
 
 def shown_entry(entries: Sequence[RegistryEntry]) -> RegistryEntry:
-    """The version that a package's page describes: the best one, or the last if all are yanked."""
-    return newest(entries) or entries[-1]
+    """The version that a package's page describes: the best that is offered, or the last if all are yanked."""
+    return newest([entry for entry in entries if entry.offered]) or newest(entries) or entries[-1]
 
 
 def _cut(text: str, length: int) -> str:

@@ -12,6 +12,7 @@ from tfaot_pkg._version import __version__
 from tfaot_pkg.cli import (
     bench,
     build,
+    channels,
     cmsdist,
     depending,
     inside,
@@ -107,6 +108,7 @@ machine.register(app)
 registries.register(app)
 nightly.register(app)
 remotes.register(app, registries.app)
+channels.register(app, registries.app)
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tfaot_pkg.cli.channels import FollowOption
 from tfaot_pkg.cli.command import DEFAULT_PREFIX, PrefixOption, Result, Session, command
 from tfaot_pkg.cli.packages import installed_text
 from tfaot_pkg.errors import RegistryError
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from tfaot_pkg.registry.dependencies.install import InstalledEntry
     from tfaot_pkg.registry.dependencies.lock import Lock, LockedRegistry, Outdated
-    from tfaot_pkg.registry.dependencies.resolution import Resolution
+    from tfaot_pkg.registry.dependencies.resolution import Constraints, Resolution
     from tfaot_pkg.registry.static import StaticRegistry
 
 _LOCK = Path("tfaot.lock")
@@ -66,6 +67,7 @@ def install(
     ] = None,
     target: TargetOption = None,
     toolchain: ToolchainOption = "",
+    channel: FollowOption = "",
     allow_custom_files: Annotated[
         bool,
         typer.Option(
@@ -79,11 +81,13 @@ def install(
 
     Examples: tfaot-pkg install digits@1.0.0 'wine>=1' --prefix external; tfaot-pkg install --locked --prefix external
     """
+    from tfaot_pkg.registry.dependencies.resolution import Constraints
+
     words = packages or []
     if locked:
-        if target or toolchain:
+        if target or toolchain or channel:
             raise typer.BadParameter(
-                "the lock file fixes targets and toolchain: give --target and --toolchain to tfaot-pkg resolve"
+                "the lock file fixes targets, toolchain and channel: give these to tfaot-pkg resolve"
             )
         done = _install_locked(session, lock or _LOCK, prefix, words, custom=allow_custom_files)
     else:
@@ -91,7 +95,8 @@ def install(
             raise typer.BadParameter("--lock needs --locked")
         if not words:
             raise typer.BadParameter("name a package, or give --locked")
-        done = _install_newest(session, prefix, words, tuple(target or ()), toolchain, custom=allow_custom_files)
+        constraints = Constraints.parse(tuple(target or ()), toolchain, channel)
+        done = _install_newest(session, prefix, words, constraints, custom=allow_custom_files)
     document = {"prefix": str(prefix.absolute()), "packages": done}
     if not done:
         return Result(document=document, text="the lock file names no package")
@@ -122,15 +127,13 @@ def _install_locked(
 
 
 def _install_newest(
-    session: Session, prefix: Path, words: list[str], targets: tuple[str, ...], toolchain: str, *, custom: bool
+    session: Session, prefix: Path, words: list[str], constraints: Constraints, *, custom: bool
 ) -> Sequence[InstalledEntry]:
     from tfaot_pkg.registry.dependencies.install import install_requirements
-    from tfaot_pkg.registry.dependencies.resolution import Constraints
     from tfaot_pkg.registry.reader import Requirement
 
     # Parsed before the registry is opened: a misspelled requirement must not wait for a server.
     requirements = [Requirement.parse(word) for word in words]
-    constraints = Constraints.parse(targets, toolchain)
     return install_requirements(session.open_registry(), requirements, prefix, constraints, custom=custom)
 
 
@@ -152,6 +155,7 @@ def resolve(
     *,
     target: TargetOption = None,
     toolchain: ToolchainOption = "",
+    channel: FollowOption = "",
     lock: LockOption = _LOCK,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write no lock file.")] = False,
 ) -> Result:
@@ -166,7 +170,7 @@ def resolve(
 
     # Before the registry is opened, as in `install`.
     wanted = [Requirement.parse(text) for text in requirements]
-    constraints = Constraints.parse(tuple(target or ()), toolchain)
+    constraints = Constraints.parse(tuple(target or ()), toolchain, channel)
     opened = session.open_registry()
     resolution = resolve_all(opened, wanted, constraints)
     made = lock_of(resolution, wanted, constraints, _registry(session, opened, lock))

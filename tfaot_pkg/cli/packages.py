@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tfaot_pkg.cli.channels import FollowOption
 from tfaot_pkg.cli.command import DEFAULT_PREFIX, PackageArgument, PrefixOption, Result, Session, command
 from tfaot_pkg.errors import NetworkError, RegistryError
 from tfaot_pkg.ground import reduced, reproducible
@@ -83,6 +84,7 @@ def show(
     ] = False,
     sbom: Annotated[bool, typer.Option("--sbom", help="Print its bill of materials (CycloneDX JSON).")] = False,
     validation: Annotated[bool, typer.Option("--validation", help="Print its validation report (JSON).")] = False,
+    channel: FollowOption = "",
 ) -> Result:
     """Show one version of a package: interface, targets, origin; or one of its documents, as it was published.
 
@@ -92,7 +94,7 @@ def show(
     from tfaot_pkg.registry.reader import INFO, VALIDATION
 
     opened = session.open_registry()
-    entry = opened.resolve(package)
+    entry = opened.resolve(package, channel)
     asked = {"provenance": provenance, "attestation": attestation, "sbom": sbom, "validation": validation}
     roles = [role for role, wanted in asked.items() if wanted]
     if roles:
@@ -102,8 +104,10 @@ def show(
     validated, hashes, contains = _validated(report, entry), _hashes(report), _contains(report)
     precision, accuracy = reduced.told_by(report), _accuracy(report)
     gains = reduced.gains_told_by(_document(opened, entry, LATENCY)) if precision else ()
+    channels = opened.channels_of(entry.package)
     document = {
         **entry.as_dict(),
+        "channels": channels,
         "validated": validated,
         "hashes": hashes,
         "contains": contains,
@@ -117,7 +121,7 @@ def show(
     more = {
         "answers": str(hashes or ""), "bits": bits, "precision": precision,
         "errors": "\n".join(f"{each.output}: {each}" for each in accuracy), "gains": "\n".join(gains),
-        "contains": contains,
+        "contains": contains, "channels": "\n".join(map(str, channels)),
     }  # fmt: skip
     return Result(document=document, text=_show_text(entry, others, deprecation, validated, more))
 

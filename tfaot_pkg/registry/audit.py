@@ -19,6 +19,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import BinaryIO
 
+from packaging.version import Version
+
 from tfaot_pkg.errors import NetworkError, RegistryError, StorageError, TfaotError, TrustError
 from tfaot_pkg.ground.documents import fields_of, iso, read_json
 from tfaot_pkg.ground.progress import Progress, Silent, Step
@@ -28,7 +30,8 @@ from tfaot_pkg.package.name import current_name, is_package_name, spellings
 from tfaot_pkg.registry.archive import pack, unpack_sound
 from tfaot_pkg.registry.attestation import check_attestation
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
-from tfaot_pkg.registry.files.layout import ATTESTATION, BENCH, INDEX, LATENCY, PREFIX, blob_path, index_path
+from tfaot_pkg.registry.events import chain_faults, check_signatures
+from tfaot_pkg.registry.files.layout import ATTESTATION, BENCH, CHANNELS, INDEX, LATENCY, PREFIX, blob_path, index_path
 from tfaot_pkg.registry.files.layout import SEARCH as SEARCH_FOLDER
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.index import IndexFile, shard_path, summary_of
@@ -95,12 +98,12 @@ def audit(registry: StaticRegistry, progress: Progress, *, within: timedelta = t
                 former.append(index)
                 continue
             current.add(index.package)
-            _count(found, index, blobs, shards)
+            _count(found, index, state, blobs, shards)
     for index in former:
         if current_name(index.package) in current:
             _check_former(registry, found, index)
         else:
-            _count(found, index, blobs, shards)
+            _count(found, index, state, blobs, shards)
     _check_search(registry, state, found, shards)
     with progress.step("blobs", total=len(blobs)) as step:
         # By content: versions may share a blob, which is then read once.
@@ -118,14 +121,39 @@ def audit(registry: StaticRegistry, progress: Progress, *, within: timedelta = t
     return found
 
 
-def _count(found: Audit, index: IndexFile, blobs: dict[BlobRef, RegistryEntry], shards: dict[str, list[bytes]]) -> None:
+def _count(
+    found: Audit,
+    index: IndexFile,
+    state: SignedState | None,
+    blobs: dict[BlobRef, RegistryEntry],
+    shards: dict[str, list[bytes]],
+) -> None:
     """Take the package of `index` into account: its blobs, by the entries that name them, and its search line."""
     found.packages += 1
     found.versions += len(index.entries)
     for entry in index.entries:
         blobs.update(dict.fromkeys(entry.blobs.values(), entry))
+    _check_log(index, state, found)
     summary = summary_of(index.package, index.entries, index.deprecation)
     shards.setdefault(shard_path(index.package), []).append(summary.line())
+
+
+def _check_log(index: IndexFile, state: SignedState | None, found: Audit) -> None:
+    """The events of a package follow one another, each signed by keys that could sign then, and name what is there."""
+    found.faults += (
+        f"{index.package}: {fault}"
+        for fault in chain_faults([(one.raw, one.event) for one in index.lines if one.event])
+    )
+    trees = {(entry.order, entry.tree) for entry in index.entries}
+    for channel, builds in index.standing.pointers.items():
+        for one in builds.values():
+            if any((Version(one.build), tree) not in trees for tree in one.trees):
+                found.faults.append(f"{index.package}: the channel {channel} has {one.build}, which is not there")
+    if state is not None and index.events:
+        keys = state.former_release_keys()
+        for event in index.events:
+            with found.collecting():
+                check_signatures(event, keys)
 
 
 def _check_package(archive: BinaryIO, entry: RegistryEntry, found: Audit) -> None:
@@ -273,6 +301,7 @@ GRACE = timedelta(days=7)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _HASHED = re.compile(r"(?P<folder>(?:index|search)/(?:.*/)?)(?P<sha256>[0-9a-f]{64})\.(?P<name>[^/]+)")
 _VERSIONED = re.compile(METADATA + r"/\d+\.(?P<role>[a-z0-9-]+)\.json")
+_CHANNELS = re.compile(r"[0-9a-f]{64}\.channels\.json")
 _BLOB = re.compile(r"blobs/sha256/[0-9a-f]{2}/[0-9a-f]{62}")
 
 
@@ -358,8 +387,8 @@ class _Garbage:
 
 def _garbage(root: Path, live: set[str]) -> Iterator[_Garbage]:
     replaced = {_subject(path): _time_of(root / path) for path in live if _subject(path)}
-    for folder in (INDEX, SEARCH_FOLDER, METADATA, "blobs"):
-        for path, status in _files(root, folder):
+    for folder in ("", INDEX, SEARCH_FOLDER, METADATA, "blobs"):
+        for path, status in _files(root, folder) if folder else _channels_files(root):
             # Files that are not of our layout belong to someone else, and stay.
             if path in live or not (_is_temporary(path) or _subject(path) or _BLOB.fullmatch(path)):
                 continue
@@ -373,6 +402,8 @@ def _garbage(root: Path, live: set[str]) -> Iterator[_Garbage]:
 
 def _subject(path: str) -> str:
     """What a file is a version of: `index/di/gi/NAME`, `metadata/ROLE`; empty for anything else."""
+    if _CHANNELS.fullmatch(path):
+        return CHANNELS
     if hashed := _HASHED.fullmatch(path):
         return hashed["folder"] + hashed["name"]
     versioned = _VERSIONED.fullmatch(path)
@@ -389,6 +420,13 @@ def _time_of(path: Path) -> float:
         return path.stat().st_mtime
     except FileNotFoundError:
         return 0.0
+
+
+def _channels_files(root: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Those beside `config.json`, where all other files are someone else's."""
+    for item in sorted(os.scandir(root), key=lambda item: item.name):
+        if _CHANNELS.fullmatch(item.name) and item.is_file(follow_symlinks=False):
+            yield item.name, item.stat(follow_symlinks=False)
 
 
 def _files(root: Path, folder: str) -> Iterator[tuple[str, os.stat_result]]:

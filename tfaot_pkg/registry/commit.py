@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tfaot_pkg.errors import TrustError
-from tfaot_pkg.ground.documents import utc
+from tfaot_pkg.ground.documents import iso, utc
 from tfaot_pkg.ground.wording import counted
 from tfaot_pkg.registry.files.files import FolderFiles
 from tfaot_pkg.registry.static import PlainIndex
 from tfaot_pkg.registry.trust.client import SignedIndex
 from tfaot_pkg.registry.trust.keys import RELEASE, ROOT, SNAPSHOT, TIMESTAMP, KeyRing, Secrets
-from tfaot_pkg.registry.trust.revision import NewFile, Revision, Signers
+from tfaot_pkg.registry.trust.revision import NewFile, Revision, Signers, signed_by
 from tfaot_pkg.registry.trust.roles import expired
 from tfaot_pkg.registry.trust.state import SignedState
 
@@ -32,6 +32,12 @@ class Commit(Protocol):
     def require(self) -> None:
         """Raise TrustError if `apply` could not sign: called before anything is written."""
 
+    def moment(self) -> str:
+        """The time of the change; in a signed registry never before the last signature."""
+
+    def signatures(self, payload: bytes) -> tuple[Mapping[str, Any], ...]:
+        """Signatures of the release keys, in the form of TUF's metadata; none if the registry is unsigned."""
+
     def apply(self, changes: Mapping[str, bytes]) -> None:
         """Make the changes hold, all durable when this returns. The last file written is the one that commits."""
 
@@ -41,11 +47,18 @@ class PlainCommit:
     """Unsigned: each file is replaced, in the order given (the index file first: that is the commit)."""
 
     files: FolderFiles
+    clock: Callable[[], str]
 
     def read(self, path: str) -> bytes | None:
         return PlainIndex(files=self.files).read(path)
 
     def require(self) -> None: ...
+
+    def moment(self) -> str:
+        return self.clock()
+
+    def signatures(self, payload: bytes) -> tuple[Mapping[str, Any], ...]:
+        return ()
 
     def apply(self, changes: Mapping[str, bytes]) -> None:
         for path, data in changes.items():
@@ -109,6 +122,12 @@ class SignedCommit:
 
     def require(self) -> None:
         self._given_signers()
+
+    def moment(self) -> str:
+        return iso(self.now())
+
+    def signatures(self, payload: bytes) -> tuple[Mapping[str, Any], ...]:
+        return signed_by(payload, self._given_signers().by_role[RELEASE])
 
     def apply(self, changes: Mapping[str, bytes]) -> None:
         revision = Revision(self._state)

@@ -20,6 +20,8 @@ from tfaot_pkg.ground.documents import convert, fields_of, read_json, write
 from tfaot_pkg.ground.keys import Key, sha256_bytes, sha256_file
 from tfaot_pkg.ground.signature import Signature
 from tfaot_pkg.package.name import current_name, is_package_name, spellings
+from tfaot_pkg.registry.events import KIND as EVENT
+from tfaot_pkg.registry.events import Event
 from tfaot_pkg.registry.files.layout import PREFIX, is_sha256
 
 _IN_WORD = re.compile(r"(?<=[a-z])(?=[0-9])")
@@ -61,7 +63,8 @@ class RegistryEntry:
     shared library and the programs load with (empty: not known),
     `attestors` are the keys that signed its provenance (attestation.py), by id, as in TUF's metadata,
     `yanked` is the reason for a yank or None, `published` is UTC in ISO 8601 (empty before publication),
-    `extra` holds names that a newer tool wrote.
+    `extra` holds names that a newer tool wrote. Not in the line: `channels` have it, by the package's log (events.py),
+    `offered` is whether it may be chosen by who names no channel.
     """
 
     name: str
@@ -85,6 +88,8 @@ class RegistryEntry:
     published: str = ""
     tool: str = __version__
     extra: Mapping[str, object] = field(default_factory=dict)
+    channels: tuple[str, ...] = field(default=(), compare=False)
+    offered: bool = field(default=True, compare=False)
 
     @property
     def package(self) -> str:
@@ -111,7 +116,8 @@ class RegistryEntry:
     def as_dict(self) -> dict[str, object]:
         """The JSON object of the line; unknown names included."""
         line = fields_of(self)
-        line.pop("extra")
+        for name in _NOT_IN_LINE:
+            del line[name]
         # Versions published before these fields existed have lines without them, and lines keep their bytes.
         for name, unknown in _OPTIONAL.items():
             if line[name] == unknown:
@@ -148,7 +154,7 @@ class IndexLine:
     """A line of an index file, without its line end.
 
     `name` is the package's, in the spelling that the line has. `version` is empty if the line is not about a version;
-    `entry` is None there, and if a newer tool wrote it.
+    `entry` is None there, and if a newer tool wrote it. `event` is one of the package's log.
     """
 
     name: str
@@ -156,6 +162,7 @@ class IndexLine:
     entry: RegistryEntry | None
     raw: bytes
     deprecation: Deprecation | None = None
+    event: Event | None = None
 
 
 def parse_index(data: bytes, file: str, package: str) -> tuple[IndexLine, ...]:
@@ -208,7 +215,8 @@ class _Line:
 
 _OPTIONAL = {"any_batch_size": False, "attestors": {}, "glibc": "", "rows_independent": None}
 """Fields that a line may lack, and their values then."""
-_KNOWN = frozenset(field.name for field in fields(RegistryEntry)) - {"extra"}
+_NOT_IN_LINE = ("extra", "channels", "offered")
+_KNOWN = frozenset(field.name for field in fields(RegistryEntry)) - {*_NOT_IN_LINE}
 
 
 def _line_from(value: object, package: str, raw: bytes) -> IndexLine:
@@ -222,6 +230,8 @@ def _line_from(value: object, package: str, raw: bytes) -> IndexLine:
     # Older tools still see the versions that they can read.
     is_known = line.v <= SCHEMA
     if line.kind:
+        if is_known and line.kind == EVENT:
+            return IndexLine(name=line.name, version="", entry=None, raw=raw, event=convert(Event, value))
         is_deprecation = is_known and line.kind == "package"
         deprecation = convert(Deprecation, line.deprecated, "$.deprecated") if is_deprecation else None
         return IndexLine(name=line.name, version="", entry=None, raw=raw, deprecation=deprecation)

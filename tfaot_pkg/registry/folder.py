@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from tfaot_pkg.errors import RegistryError, TrustError
@@ -27,8 +28,9 @@ from tfaot_pkg.registry.blobs import BlobStore
 from tfaot_pkg.registry.commit import Commit, Keys, PlainCommit, SignedCommit
 from tfaot_pkg.registry.entry import Deprecation, IndexLine, RegistryEntry, check_new
 from tfaot_pkg.registry.files.files import FolderFiles, MissingFile
-from tfaot_pkg.registry.files.layout import CONFIG, INDEX, LOCK, index_path, is_inside
+from tfaot_pkg.registry.files.layout import CHANNELS, CONFIG, INDEX, LOCK, index_path, is_inside
 from tfaot_pkg.registry.index import IndexFile, PackageSummary, shard_path, summary_of, updated_shard
+from tfaot_pkg.registry.pointers import Pen, yanked
 from tfaot_pkg.registry.static import Index, PlainIndex, RegistryConfig, StaticRegistry, read_config
 from tfaot_pkg.registry.trust.client import Anchor, SignedIndex
 from tfaot_pkg.registry.trust.roles import TIMESTAMP_FILE
@@ -153,32 +155,41 @@ class FolderRegistry(StaticRegistry):
         if blobs.keys() != entry.blobs.keys():
             raise RegistryError(f"{entry}: blobs given are {sorted(blobs)}, the entry names {sorted(entry.blobs)}")
         with self.writing() as commit:
-            index = self._index_before(commit, entry.package)
+            index = self.index_before(commit, entry.package)
             present = index.line_of(entry.version)
             if present is not None:
                 # The version is there, but its search shard may not be: a publisher may have been killed in between.
                 done = self._already_published(present, entry, blobs)
-                self._apply(commit, index, index)
+                self.apply(commit, {index.package: (index, index)})
                 return done
             commit.require()
             # Blobs come first: nothing may refer to what is not there.
             for role, blob in entry.blobs.items():
                 self._drop_leftovers(self.blobs.path(blob))
                 self.blobs.put(blob, blobs[role])
-            final = replace(entry, published=entry.published or self.clock())
-            self._apply(commit, index, index.with_entry(final))
+            final = replace(entry, published=entry.published or commit.moment())
+            self.apply(commit, {index.package: (index, index.with_entry(final))})
             return Published(status="published", registry=self.root, entry=final)
 
-    def yank(self, package: str, version: str, reason: str) -> RegistryEntry:
-        """Hide a version from resolvers, unless it is asked for by its number. Raises RegistryError, TrustError."""
-        return self._set_yanked(package, version, reason or "no reason given")
+    def yank(self, package: str, version: str, reason: str, *, by: str = "") -> RegistryEntry:
+        """Hide a version from resolvers, unless it is asked for by its number. Raises RegistryError, TrustError.
 
-    def unyank(self, package: str, version: str) -> RegistryEntry:
-        """Undo a yank. Raises RegistryError, TrustError."""
-        return self._set_yanked(package, version, None)
+        Channels that have it go back to what they had before. `by` is who does it, for the log.
+        """
+        return self._set_yanked(package, version, reason or "no reason given", by)
 
-    def _set_yanked(self, package: str, version: str, reason: str | None) -> RegistryEntry:
-        changed = self._change(package, lambda index: index.with_yanked(version, reason))
+    def unyank(self, package: str, version: str, *, by: str = "") -> RegistryEntry:
+        """Undo a yank; what left a channel is not put back. Raises RegistryError, TrustError."""
+        return self._set_yanked(package, version, None, by)
+
+    def _set_yanked(self, package: str, version: str, reason: str | None, by: str) -> RegistryEntry:
+        def change(index: IndexFile, commit: Commit) -> IndexFile:
+            changed = index.with_yanked(version, reason)
+            # A registry without channels keeps no log, so that its files stay as they always were.
+            keeps_log = commit.read(CHANNELS) is not None
+            return yanked(index, changed, version, reason, Pen(commit=commit, by=by)) if keeps_log else changed
+
+        changed = self._change(package, change)
         line = changed.line_of(version)
         assert line is not None and line.entry is not None
         return line.entry
@@ -194,19 +205,17 @@ class FolderRegistry(StaticRegistry):
                     f"there is no package {use} in {self.location}", hint="publish it first, or leave --use out"
                 )
             deprecation = replace(deprecation, use=use)
-        self._change(package, lambda index: index.with_deprecation(deprecation))
+        self._change(package, lambda index, _: index.with_deprecation(deprecation))
 
-    def _change(self, package: str, change: Callable[[IndexFile], IndexFile]) -> IndexFile:
+    def _change(self, package: str, change: Callable[[IndexFile, Commit], IndexFile]) -> IndexFile:
         """Rewrite one index file under the lock; nothing is written if nothing changes."""
         package = package_meant_by(package)
         with self.writing() as commit:
-            before = self._index_before(commit, package)
+            before = self.index_before(commit, package)
             if not before.lines:
-                raise RegistryError(
-                    f"there is no package {package} in {self.location}", hint="tfaot-pkg search lists what is there"
-                )
-            after = change(before)
-            self._apply(commit, before, after)
+                raise reader.unknown_package(self, package)
+            after = change(before, commit)
+            self.apply(commit, {package: (before, after)})
             return after
 
     @contextmanager
@@ -218,7 +227,7 @@ class FolderRegistry(StaticRegistry):
                 # The next read must see what was written.
                 self.index.forget()
             else:
-                yield PlainCommit(files=self.files)
+                yield PlainCommit(files=self.files, clock=self.clock)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -227,7 +236,7 @@ class FolderRegistry(StaticRegistry):
             with locked(self.root / LOCK, what=f"the registry {self.root}", timeout=self.lock_timeout):
                 yield
 
-    def _index_before(self, commit: Commit, package: str) -> IndexFile:
+    def index_before(self, commit: Commit, package: str) -> IndexFile:
         """All lines of `package`, those of the file of the former spelling included."""
         before, *former = (self._file_before(commit, name) for name in spellings(package))
         return before.joined(*former) if former else before
@@ -236,8 +245,29 @@ class FolderRegistry(StaticRegistry):
         path = index_path(name)
         return IndexFile.parse(commit.read(path), str(self.root / path), name)
 
-    def _apply(self, commit: Commit, before: IndexFile, after: IndexFile) -> None:
-        """Write those of `after` and its search shard that differ from what is there.
+    def apply(
+        self,
+        commit: Commit,
+        packages: Mapping[str, tuple[IndexFile, IndexFile]],
+        settings: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> None:
+        """Replace the index files of `packages`, which are given before and after, and the files of `settings`.
+
+        That is one step in a signed registry. Only what differs from what is there is written.
+        """
+        changes: dict[str, bytes] = {}
+        for before, after in packages.values():
+            changes |= self._changes(commit, before, after, changes)
+        # Nothing is signed, and no key needed, if nothing changes.
+        changes = {path: data for path, data in {**changes, **settings}.items() if data != commit.read(path)}
+        if changes:
+            commit.require()
+            commit.apply(changes)
+
+    def _changes(
+        self, commit: Commit, before: IndexFile, after: IndexFile, others: Mapping[str, bytes]
+    ) -> dict[str, bytes]:
+        """`after` and its search shard, in which the changes `others` were made already.
 
         A file of the former spelling is updated too, for tools that know no other one.
         """
@@ -251,21 +281,19 @@ class FolderRegistry(StaticRegistry):
             changes[index_path(after.package)] = after.to_bytes()
             changes |= {index_path(name): after.under(name).to_bytes() for name in former}
         if self.config.has_search:
-            name, *others = former if stays and former else [after.package, *former]
+            name, *unlisted = former if stays and former else [after.package, *former]
             summary = summary_of(name, after.entries, after.deprecation)
-            changes |= self._shards(commit, {name: summary, **dict.fromkeys(others)})
-        # Nothing is signed, and no key needed, if nothing changes.
-        changes = {path: data for path, data in changes.items() if data != commit.read(path)}
-        if changes:
-            commit.require()
-            commit.apply(changes)
+            changes |= self._shards(commit, {name: summary, **dict.fromkeys(unlisted)}, others)
+        return changes
 
-    def _shards(self, commit: Commit, summaries: Mapping[str, PackageSummary | None]) -> dict[str, bytes]:
+    def _shards(
+        self, commit: Commit, summaries: Mapping[str, PackageSummary | None], others: Mapping[str, bytes]
+    ) -> dict[str, bytes]:
         """The search shards that hold these packages, with these summaries in them."""
         shards: dict[str, bytes] = {}
         for name, summary in summaries.items():
             path = shard_path(name)
-            shard = shards[path] if path in shards else commit.read(path) or b""
+            shard = shards.get(path) or others.get(path) or commit.read(path) or b""
             shards[path] = updated_shard(shard, str(self.root / path), name, summary)
         return shards
 

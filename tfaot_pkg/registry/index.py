@@ -1,8 +1,8 @@
 """An index file: the lines of one package, and the few ways in which they may change.
 
 A line per version (entry.py). Beside them at most one line of `"kind": "package"` about the package as a whole (that
-it is deprecated). Readers ignore kinds that they do not know, writers keep every line that they do not change, byte by
-byte.
+it is deprecated), and lines of `"kind": "event"`, its log (events.py). Readers ignore kinds that they do not know,
+writers keep every line that they do not change, byte by byte.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from packaging.version import Version
 
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.ground.documents import convert, read_json, write
+from tfaot_pkg.ground.keys import sha256_bytes
 from tfaot_pkg.package.name import model_of, spellings
 from tfaot_pkg.registry.entry import SCHEMA, Deprecation, IndexLine, RegistryEntry, newest, parse_lines
+from tfaot_pkg.registry.events import Event, Standing
 from tfaot_pkg.registry.files.layout import SEARCH
 
 LIMIT = 64 << 20
@@ -41,8 +43,22 @@ class IndexFile:
 
     @property
     def entries(self) -> tuple[RegistryEntry, ...]:
-        """The versions that this tool can read, oldest version first."""
-        return tuple(sorted((line.entry for line in self.lines if line.entry), key=lambda entry: entry.rank))
+        """The versions that this tool can read, oldest version first, with the channels that have them."""
+        found = sorted((line.entry for line in self.lines if line.entry), key=lambda entry: entry.rank)
+        standing = self.standing
+        if not standing.pointers:
+            return tuple(found)
+        return tuple(replace(one, channels=standing.channels_of(one.version, one.tree)) for one in found)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The package's log, oldest event first."""
+        return tuple(line.event for line in self.lines if line.event)
+
+    @property
+    def standing(self) -> Standing:
+        """Where its channels stand."""
+        return Standing.after(self.events)
 
     @property
     def deprecation(self) -> Deprecation | None:
@@ -54,6 +70,15 @@ class IndexFile:
     def with_entry(self, entry: RegistryEntry) -> IndexFile:
         line = IndexLine(name=entry.name, version=entry.version, entry=entry, raw=entry.line()[:-1])
         return replace(self, lines=(*self.lines, line))
+
+    def with_event(self, event: Event) -> IndexFile:
+        line = IndexLine(name=self.package, version="", entry=None, raw=event.line(), event=event)
+        return replace(self, lines=(*self.lines, line))
+
+    @property
+    def head(self) -> str:
+        """The digest of the last event, which the next one names; empty if there is none."""
+        return next((sha256_bytes(line.raw) for line in reversed(self.lines) if line.event), "")
 
     def with_yanked(self, version: str, reason: str | None) -> IndexFile:
         """`reason` None undoes a yank. Raises RegistryError if there is no such version."""

@@ -15,6 +15,7 @@ from packaging.version import InvalidVersion, Version
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.ground.documents import read_json
 from tfaot_pkg.package.name import package_meant_by
+from tfaot_pkg.registry.channels import Channels
 from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry, newest
 from tfaot_pkg.registry.index import PackageSummary, summary_of
 
@@ -29,6 +30,10 @@ class RegistryReader(Protocol):
     @property
     def root_version(self) -> int | None:
         """The version of the trusted root, None if the registry is unsigned. Raises TrustError."""
+
+    @property
+    def channels(self) -> Channels | None:
+        """The registry's channels, None if it has none. Raises RegistryError, TrustError."""
 
     def names(self) -> Sequence[str]:
         """All packages, sorted."""
@@ -88,20 +93,58 @@ def search(reader: RegistryReader, text: str) -> SearchResult:
     return SearchResult.of(matching, damaged)
 
 
-def resolve(reader: RegistryReader, requirement: Requirement | str) -> RegistryEntry:
-    """The version that `requirement` means. Raises RegistryError with a line for every rejected version."""
+def resolve(reader: RegistryReader, requirement: Requirement | str, channel: str = "") -> RegistryEntry:
+    """The version that `requirement` means in `channel` (empty: the registry's default one).
+
+    Raises RegistryError with a line for every rejected version.
+    """
     wanted = Requirement.parse(requirement) if isinstance(requirement, str) else requirement
     entries = reader.entries(wanted.package)
     if not entries:
         raise unknown_package(reader, wanted.package)
-    chosen = choose(entries, wanted)
+    followed = Followed.of(reader, channel)
+    chosen = choose([entry for entry in entries if not followed.rejection(entry, wanted.names(entry))], wanted)
     if chosen is None:
-        reasons = "\n".join(f"  {entry.version}: {_rejection(entry, wanted)}" for entry in entries)
+        reasons = "\n".join(
+            f"  {entry.version}: {_rejection(entry, wanted) or followed.rejection(entry, wanted.names(entry))}"
+            for entry in entries
+        )
         raise RegistryError(
             f"no version of {wanted.package} in {reader.location} is {wanted.specifier or 'usable'}:\n{reasons}",
-            hint="ask for another version; NAME@VERSION accepts a yanked one too",
+            hint=f"ask for another version; NAME@VERSION accepts a yanked one too{followed.hint}",
         )
     return chosen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followed:
+    """The channel whose builds are chosen; none of a registry without channels, whose builds are all chosen from."""
+
+    channels: Channels | None = None
+    channel: str = ""
+
+    @classmethod
+    def of(cls, reader: RegistryReader, channel: str = "") -> Followed:
+        """The channel `channel`, or the default one of `reader`. Raises RegistryError if it has no such channel."""
+        channels = reader.channels
+        if channels is not None:
+            return cls(channels=channels, channel=channels.require(channel, reader.location))
+        if channel:
+            raise RegistryError(f"{reader.location} has no channels", hint="leave out --channel")
+        return cls()
+
+    def rejection(self, entry: RegistryEntry, is_named: bool) -> str:
+        """Why `entry` is not chosen; empty if it may be. Who names exactly this build asked for it (`is_named`)."""
+        if self.channels is None or is_named or self.channels.has(entry, self.channel):
+            return ""
+        return f"is not in the channel {self.channel}"
+
+    @property
+    def hint(self) -> str:
+        """More of a hint, for those who got nothing."""
+        if self.channels is None or self.channel == self.channels.first:
+            return ""
+        return f"; --channel {self.channels.first} takes what was not promoted yet"
 
 
 def choose(entries: Sequence[RegistryEntry], wanted: Requirement) -> RegistryEntry | None:
@@ -120,6 +163,8 @@ def _rejection(entry: RegistryEntry, wanted: Requirement) -> str:
         return f"is not {wanted.specifier}"
     if entry.yanked is not None:
         return f"was yanked ({entry.yanked})"
+    if not entry.order.is_prerelease or wanted.is_pinned:
+        return ""
     return "is a pre-release, which only a requirement that names one allows"
 
 
@@ -165,6 +210,13 @@ class Requirement:
         """Whether exactly one version is meant, which a yank does not hide."""
         return any(
             one.operator == "===" or (one.operator == "==" and not one.version.endswith(".*")) for one in self.specifier
+        )
+
+    def names(self, entry: RegistryEntry) -> bool:
+        """Whether exactly the build `entry` is meant, its local part included."""
+        return any(
+            one.operator in ("==", "===") and not one.version.endswith(".*") and Version(one.version) == entry.order
+            for one in self.specifier
         )
 
     def __str__(self) -> str:

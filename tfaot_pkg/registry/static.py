@@ -13,9 +13,19 @@ from tfaot_pkg.ground.keys import sha256_bytes
 from tfaot_pkg.package.name import current_name, package_meant_by, spellings
 from tfaot_pkg.registry import reader
 from tfaot_pkg.registry.blobs import open_blob
-from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry
+from tfaot_pkg.registry.channels import Channels, ChannelStand
+from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry, newest
 from tfaot_pkg.registry.files.files import Files, MissingFile
-from tfaot_pkg.registry.files.layout import CONFIG, DOWNLOAD, FORMAT, LATENCY, blob_path, index_path, template_fault
+from tfaot_pkg.registry.files.layout import (
+    CHANNELS,
+    CONFIG,
+    DOWNLOAD,
+    FORMAT,
+    LATENCY,
+    blob_path,
+    index_path,
+    template_fault,
+)
 from tfaot_pkg.registry.index import LIMIT as INDEX_LIMIT
 from tfaot_pkg.registry.index import SHARDS, IndexFile, PackageSummary, summaries_in
 from tfaot_pkg.registry.reader import Requirement
@@ -130,11 +140,33 @@ class StaticRegistry:
 
         Raises RegistryError if the index is damaged, TrustError if it is not what was signed, StorageError.
         """
-        return self.index_file(package).entries
+        entries, channels = self.index_file(package).entries, self.channels
+        if channels is None:
+            return entries
+        return tuple(replace(one, offered=channels.has(one, channels.default)) for one in entries)
 
     def deprecation(self, package: str) -> Deprecation | None:
         """Whether `package` should not be used any more. Raises as `entries`."""
         return self.index_file(package).deprecation
+
+    def channels_of(self, package: str) -> tuple[ChannelStand, ...]:
+        """What each channel has of `package`, in the order of promotion; none of a registry without channels."""
+        channels, index = self.channels, self.index_file(package)
+        if channels is None:
+            return ()
+        best = {
+            name: newest([entry for entry in index.entries if channels.has(entry, name)]) for name in channels.names
+        }
+        held = index.standing.held
+        return tuple(
+            ChannelStand(
+                channel=name,
+                build=one.version if one else "",
+                is_default=name == channels.default,
+                held=held[name].reason if name in held else "",
+            )
+            for name, one in best.items()
+        )
 
     @contextmanager
     def open_blob(self, blob: BlobRef) -> Iterator[BinaryIO]:
@@ -151,9 +183,20 @@ class StaticRegistry:
         paths = (blob_path(blob.sha256, self.config.download) for blob in blobs)
         return all(self.files.has(path) for path in paths)
 
-    def resolve(self, requirement: Requirement | str) -> RegistryEntry:
+    def resolve(self, requirement: Requirement | str, channel: str = "") -> RegistryEntry:
         """The version that `requirement` (`NAME`, `NAME@VERSION`, `NAME>=1,<2`) means. Raises RegistryError."""
-        return reader.resolve(self, requirement)
+        return reader.resolve(self, requirement, channel)
+
+    @property
+    def channels(self) -> Channels | None:
+        """The registry's channels, None if it has none. Raises RegistryError, TrustError, StorageError."""
+        # Unsigned, only `config.json` tells without asking a server for a file that few registries have.
+        if not self.is_signed and not self.config.has_channels:
+            return None
+        data = self.index.read(CHANNELS)
+        if data is None:
+            return None
+        return Channels.parse(data, f"{self.location}/{CHANNELS}")
 
 
 SIGNED = "signed"
@@ -161,6 +204,9 @@ SIGNED = "signed"
 
 SEARCHABLE = "search"
 """Capability: there are search shards (index.py)."""
+
+CHANNELLED = "channels"
+"""Capability of an unsigned registry: there is a `channels.json`. What a signed one has, its signatures say."""
 
 CONFIG_LIMIT = 65_536
 """Bytes of `config.json` that are read at most."""
@@ -184,6 +230,9 @@ class RegistryConfig:
     def to_bytes(self) -> bytes:
         return write(_Document(download=self.download, capabilities=self.capabilities))
 
+    def having(self, capability: str) -> RegistryConfig:
+        return replace(self, capabilities=tuple(sorted({*self.capabilities, capability})))
+
     @property
     def is_signed(self) -> bool:
         return SIGNED in self.capabilities
@@ -191,6 +240,10 @@ class RegistryConfig:
     @property
     def has_search(self) -> bool:
         return SEARCHABLE in self.capabilities
+
+    @property
+    def has_channels(self) -> bool:
+        return CHANNELLED in self.capabilities
 
     @classmethod
     def parse(cls, data: bytes, file: str) -> RegistryConfig:

@@ -19,7 +19,7 @@ from tfaot_pkg.package.name import current_name, is_package_name, package_meant_
 from tfaot_pkg.registry.dependencies.resolution import Constraints, Resolution, resolve
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry, newest
 from tfaot_pkg.registry.files.layout import is_sha256
-from tfaot_pkg.registry.reader import RegistryReader, Requirement
+from tfaot_pkg.registry.reader import Followed, RegistryReader, Requirement
 
 LOCK = "tfaot.lock"
 """The name that commands look for."""
@@ -114,10 +114,15 @@ class Lock:
             requirements=tuple(sorted(map(str, self.requirements))),
             targets=self.constraints.targets,
             toolchain=str(self.constraints.toolchain),
+            channel=self.constraints.channel,
             registry=self.registry,
             packages=self.packages,
         )
-        return fields_of(document)
+        fields = fields_of(document)
+        # Lock files keep their bytes if no channel was asked for.
+        if not document.channel:
+            del fields["channel"]
+        return fields
 
     def to_bytes(self) -> bytes:
         return write_indented(self)
@@ -179,11 +184,12 @@ class _Document:
     toolchain: str
     registry: LockedRegistry
     packages: tuple[LockedPackage, ...]
+    channel: str = ""
 
     def lock(self) -> Lock:
         return Lock(
             requirements=tuple(map(Requirement.parse, self.requirements)),
-            constraints=Constraints.parse(self.targets, self.toolchain),
+            constraints=Constraints.parse(self.targets, self.toolchain, self.channel),
             registry=self.registry,
             # Lock files that were written before decision 034 have the former spelling.
             packages=tuple(replace(package, name=current_name(package.name)) for package in self.packages),
@@ -226,7 +232,7 @@ class Change:
 def outdated(reader: RegistryReader, lock: Lock) -> tuple[Outdated, ...]:
     """How each locked package stands, in the lock's order. Raises what `reader` raises."""
     allowed = _allowed(reader, lock)
-    return tuple(_standing(reader, name, version, allowed.get(name, "")) for name, version in lock.versions.items())
+    return tuple(_standing(reader, lock, name, allowed.get(name, "")) for name in lock.versions)
 
 
 def _allowed(reader: RegistryReader, lock: Lock) -> dict[str, str]:
@@ -250,16 +256,20 @@ def _versions(resolution: Resolution) -> dict[str, str]:
     return {entry.package: entry.version for entry in resolution.entries}
 
 
-def _standing(reader: RegistryReader, name: str, locked: str, allowed: str) -> Outdated:
+def _standing(reader: RegistryReader, lock: Lock, name: str, allowed: str) -> Outdated:
+    locked = lock.versions[name]
     entries, deprecation = reader.entries(name), reader.deprecation(name)
     # Among all entries, because a yanked version may still be locked.
     present = next((entry for entry in entries if entry.version == locked), None)
-    best = newest(entries)
+    followed = Followed.of(reader, lock.constraints.channel)
+    best = newest([entry for entry in entries if not followed.rejection(entry, False)])
     notes = []
     if present is None:
         notes.append(f"{locked} is gone from the registry")
     elif present.yanked is not None:
         notes.append(f"{locked} was yanked ({present.yanked})")
+    elif fault := followed.rejection(present, False):
+        notes.append(f"{locked} {fault}")
     if deprecation is not None:
         notes.append(f"deprecated: {deprecation}")
     if not allowed:

@@ -18,7 +18,7 @@ from resolvelib.resolvers import Resolution as Search
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.registry.entry import RegistryEntry
-from tfaot_pkg.registry.reader import RegistryReader, Requirement, unknown_package
+from tfaot_pkg.registry.reader import Followed, RegistryReader, Requirement, unknown_package
 
 if TYPE_CHECKING:
     from resolvelib.structs import Matches, RequirementInformation
@@ -26,18 +26,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraints:
-    """`targets`: a package must carry code for all of them; `toolchain`: the accepted versions of TensorFlow."""
+    """`targets`: a package must carry code for all of them; `toolchain`: the accepted versions of TensorFlow;
+    `channel`: the one whose builds are chosen (empty: the registry's default one).
+    """
 
     targets: tuple[str, ...] = ()
     toolchain: SpecifierSet = field(default_factory=SpecifierSet)
+    channel: str = ""
 
     @classmethod
-    def parse(cls, targets: tuple[str, ...] = (), toolchain: str = "") -> Constraints:
+    def parse(cls, targets: tuple[str, ...] = (), toolchain: str = "", channel: str = "") -> Constraints:
         """`toolchain` is a range (`>=2.17,<2.20`) or one version. Raises RegistryError."""
         unknown = sorted(set(targets) - TARGETS.keys())
         if unknown:
             raise RegistryError(f"{unknown[0]} is not a target", hint=f"targets are {', '.join(TARGETS)}")
-        return cls(targets=tuple(sorted(set(targets))), toolchain=_specifier(toolchain.strip()))
+        return cls(targets=tuple(sorted(set(targets))), toolchain=_specifier(toolchain.strip()), channel=channel)
 
     def rejection(self, entry: RegistryEntry) -> str:
         """Why `entry` is rejected; empty if it is accepted."""
@@ -115,7 +118,8 @@ def resolve(
     arguments give the same answer, whatever the order of `requirements`. Raises RegistryError with a line for every
     rejected version, and what `reader` raises.
     """
-    provider = _Provider(reader, constraints or Constraints(), locked or {})
+    constraints = constraints or Constraints()
+    provider = _Provider(reader, constraints, locked or {}, Followed.of(reader, constraints.channel))
     # Pins first: the search takes requirements one by one, and only a pin lets yanked versions in.
     wanted = sorted((_Wanted(requirement=one) for one in requirements), key=_Wanted.order)
     for one in wanted:
@@ -179,6 +183,7 @@ class _Provider(AbstractProvider["_Wanted", RegistryEntry, str]):
     reader: RegistryReader
     constraints: Constraints
     locked: Mapping[str, str]
+    followed: Followed
     conflicts: _Conflicts = field(default_factory=_Conflicts)
     _entries: dict[str, tuple[RegistryEntry, ...]] = field(default_factory=dict)
 
@@ -243,6 +248,9 @@ class _Provider(AbstractProvider["_Wanted", RegistryEntry, str]):
         is_pinned = any(one.requirement.is_pinned for one in wanted)
         if entry.yanked is not None and not is_pinned and not self._is_locked(entry):
             return f"was yanked ({entry.yanked})"
+        is_named = self._is_locked(entry) or any(one.requirement.names(entry) for one in wanted)
+        if fault := self.followed.rejection(entry, is_named):
+            return fault
         return self.constraints.rejection(entry)
 
     def rejected(self, package: str, asked: Sequence[_Wanted], chosen: RegistryEntry | None) -> Iterator[Rejected]:
@@ -281,7 +289,8 @@ class _Provider(AbstractProvider["_Wanted", RegistryEntry, str]):
             lines += [f"  {one.version}: {one.reason}" for one in self.rejected(package, wanted, None)]
         return RegistryError(
             "\n".join(lines),
-            hint="ask for other versions, or with fewer constraints; NAME@VERSION takes a yanked one all the same",
+            hint="ask for other versions, or with fewer constraints; NAME@VERSION takes a yanked one all the same"
+            + self.followed.hint,
         )
 
 

@@ -1,11 +1,13 @@
 """Where things lie in a registry: names and paths only, nothing is read or written here.
 
     config.json                                    format version, download template, capabilities
+    channels.json                                  names of channels, if there are any (registry/channels.py)
     index/di/gi/tfaot-model-digits                 one JSON line per version (registry/entry.py), oldest first
     search/XX.jsonl                                what search shows of each package (registry/index.py)
     blobs/sha256/ab/cdef...                        content by digest, never overwritten
 
-In a signed registry index files and search shards exist under their hashed names only (`index/di/gi/SHA256.NAME`), and
+In a signed registry index files, search shards and `channels.json` exist under their hashed names only
+(`index/di/gi/SHA256.NAME`), and
 
     metadata/N.ROLE.json, metadata/timestamp.json  TUF's metadata (registry/trust/roles.py)
 
@@ -32,6 +34,7 @@ FORMAT = 1
 """Version of this layout. A reader rejects any other."""
 
 CONFIG = "config.json"
+CHANNELS = "channels.json"
 INDEX = "index"
 SEARCH = "search"
 LOCK = ".publish.lock"

@@ -91,10 +91,25 @@ def add_signatures(metadata: Metadata[Any], signers: Iterable[Signer]) -> None:
         try:
             metadata.sign(signer, append=True)
         except Exception as error:  # devices and services have errors of their own
-            raise TrustError(
-                f"the key {signer.public_key.keyid[:12]} cannot sign: {error.__cause__ or error}",
-                hint="check that the device or service is available",
-            ) from error
+            raise _cannot_sign(signer, error) from error
+
+
+def signed_by(payload: bytes, signers: Iterable[Signer]) -> tuple[Mapping[str, Any], ...]:
+    """A signature of `payload` by each of `signers`, in the form of TUF's metadata. Raises TrustError."""
+    made = []
+    for signer in signers:
+        try:
+            made.append(signer.sign(payload).to_dict())
+        except Exception as error:  # devices and services have errors of their own
+            raise _cannot_sign(signer, error) from error
+    return tuple(made)
+
+
+def _cannot_sign(signer: Signer, error: Exception) -> TrustError:
+    return TrustError(
+        f"the key {signer.public_key.keyid[:12]} cannot sign: {error.__cause__ or error}",
+        hint="check that the device or service is available",
+    )
 
 
 def first_root(

@@ -1,7 +1,7 @@
 """TUF's roles as a registry has them: their names, files, keys, lifetimes. Values only, no I/O.
 
     root       who may sign what, and for how long signatures last; `root` keys, offline
-    targets    SHA-256 of `config.json`; delegates to the two below; `release` key
+    targets    SHA-256 of `config.json` and `channels.json`; delegates to the two below; `release` key
     packages   delegates index files to 2**bits hash bins (TUF's succinct delegation); `release` key
     bin-XX     SHA-256 and size of the index files of one bin; `release` key
     search     SHA-256 and size of the search shards; `release` key

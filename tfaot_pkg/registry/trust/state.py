@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.registry.files.files import Files, MissingFile
-from tfaot_pkg.registry.files.layout import CONFIG
+from tfaot_pkg.registry.files.layout import CHANNELS, CONFIG
 from tfaot_pkg.registry.trust.keys import ROOT, SNAPSHOT, TIMESTAMP
 from tfaot_pkg.registry.trust.roles import (
     PACKAGE_PATHS,
@@ -27,6 +27,7 @@ from tfaot_pkg.registry.trust.roles import (
 )
 
 if TYPE_CHECKING:
+    from securesystemslib.signer import Key
     from tuf.api.metadata import Metadata, Root, Signed, Snapshot, SuccinctRoles, TargetFile, Targets, Timestamp
 
 # The limit of python-tuf's client (max_root_rotations): a server could otherwise send new roots forever.
@@ -86,8 +87,28 @@ class SignedState:
         """Raise TrustError unless `config.json` with that SHA-256 was signed."""
         check_config(self.files.location, self.role(TARGETS).signed.targets.get(CONFIG), sha256)
 
+    def former_release_keys(self) -> dict[str, Key]:
+        """All keys that any version of root up to the trusted one named for releases, by id: logs outlive rotations.
+
+        Raises TrustError, StorageError, NetworkError.
+        """
+        from tuf.api.metadata import Root
+
+        root, keys = self.root, _release_keys_of(self.root)
+        for version in range(self.root.signed.version - 1, 0, -1):
+            path = metadata_path(ROOT, version)
+            before = _parsed(self.files, path, _get(self.files, path, limit_of(ROOT)), Root, version)
+            with _checking(self.files, path):
+                # Backwards along the chain of trust: its own keys signed it and the next one, which is trusted.
+                for one in (before, root):
+                    before.signed.verify_delegate(ROOT, one.signed_bytes, one.signatures)
+            root, keys = before, {**_release_keys_of(before), **keys}
+        return keys
+
     def role_for(self, path: str) -> str:
         """The role that lists the target `path`."""
+        if path == CHANNELS:
+            return TARGETS
         return self.bins.get_role_for_target(path) if path.startswith("index/") else SEARCH
 
     def role(self, name: str) -> Metadata[Targets]:
@@ -125,6 +146,10 @@ class SignedState:
         """A target's content, verified; None if there is none. Raises TrustError, StorageError, NetworkError."""
         info = self.target(path)
         return None if info is None else read_target(self.files, info)
+
+
+def _release_keys_of(root: Metadata[Root]) -> dict[str, Key]:
+    return {keyid: root.signed.keys[keyid] for keyid in root.signed.roles[TARGETS].keyids}
 
 
 def check_config(location: str, signed: TargetFile | None, sha256: str) -> None:

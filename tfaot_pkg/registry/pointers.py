@@ -1,0 +1,267 @@
+"""How channels move: what a promotion, a rollback, a hold or a yank adds to the log of a package. Decisions only."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from packaging.version import Version
+
+from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.ground.documents import utc
+from tfaot_pkg.registry.channels import Channels
+from tfaot_pkg.registry.commit import Commit
+from tfaot_pkg.registry.entry import RegistryEntry, newest
+from tfaot_pkg.registry.events import Event, Move, Standing, public
+from tfaot_pkg.registry.index import IndexFile
+
+
+def user() -> str:
+    """Who runs this process, for the log."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        return "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pen:
+    """Writes events into logs: with the time and the signatures of `commit`, in the name of `by`.
+
+    One that does not sign (`signs` False) is for what is only shown.
+    """
+
+    commit: Commit
+    by: str = ""
+    signs: bool = True
+
+    def write(
+        self,
+        index: IndexFile,
+        do: str,
+        *,
+        reason: str = "",
+        channel: str = "",
+        build: str = "",
+        moves: Iterable[Move] = (),
+    ) -> IndexFile:
+        """`index` with one more event. Raises TrustError if the keys are missing."""
+        event = Event(
+            name=index.package,
+            do=do,
+            at=self.commit.moment(),
+            by=self.by or user(),
+            reason=reason,
+            channel=channel,
+            build=build,
+            moves=tuple(moves),
+            after=index.head,
+        )
+        signatures = self.commit.signatures(event.payload()) if self.signs else ()
+        return index.with_event(replace(event, signatures=signatures))
+
+
+def moved(standing: Standing, channel: str, entries: Sequence[RegistryEntry]) -> Move:
+    """The move by which `channel` gets the build of `entries`, which are its trees."""
+    version = public(entries[0].version)
+    before = standing.pointer(channel, version)
+    return Move(
+        channel=channel,
+        version=version,
+        build=entries[0].version,
+        before=before.build if before else "",
+        trees=tuple(sorted(entry.tree for entry in entries)),
+    )
+
+
+def back(standing: Standing, channel: str, version: str, entries: Sequence[RegistryEntry]) -> Move:
+    """The move by which `channel` gets the build of `version` that it had before, or none if there is no usable one.
+
+    Yanked builds, and those that were taken out of the channel before, are not usable.
+    """
+    version = public(version)
+    now = standing.pointer(channel, version)
+    assert now is not None
+    out = {*standing.withdrawn.get(channel, ()), now.build}
+    good = {entry.version for entry in entries if entry.yanked is None} - out
+    for move in reversed(standing.earlier.get((channel, version), ())):
+        if move.build in good:
+            return replace(move, before=now.build)
+    return Move(channel=channel, version=version, build="", before=now.build)
+
+
+def begun(index: IndexFile, channels: Sequence[str], pen: Pen) -> IndexFile:
+    """`index` with each of `channels`, which are new, at what was chosen before there were channels."""
+    standing = index.standing
+    by_version: dict[str, list[RegistryEntry]] = {}
+    for entry in index.entries:
+        by_version.setdefault(public(entry.version), []).append(entry)
+    best = [one for entries in by_version.values() if (one := newest(entries)) is not None]
+    moves = [moved(standing, channel, [entry]) for channel in channels for entry in best]
+    return pen.write(index, "begin", reason="channels were set up", moves=moves) if moves else index
+
+
+def yanked(before: IndexFile, after: IndexFile, version: str, reason: str | None, pen: Pen) -> IndexFile:
+    """`after`, in which `version` was yanked (`reason` None: is no longer), with the event of that.
+
+    Channels that have it go back, because nobody must get it from them.
+    """
+    line = after.line_of(version)
+    was = before.line_of(version)
+    assert line is not None and line.entry is not None and was is not None and was.entry is not None
+    if (line.entry.yanked, reason is None) == (was.entry.yanked, was.entry.yanked is None):
+        return after
+    if reason is None:
+        return pen.write(after, "unyank", build=line.version)
+    standing = after.standing
+    moves = [
+        back(standing, channel, version, after.entries)
+        for channel, builds in standing.pointers.items()
+        if (one := builds.get(public(version))) and Version(one.build) == Version(version)
+    ]
+    return pen.write(after, "yank", reason=reason, build=line.version, moves=moves)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is to be promoted of a package: the build of `version`, or without one the newest that is not rejected.
+
+    `rejection` says why a build is none of those; empty if it is one.
+    """
+
+    channel: str
+    version: str = ""
+    rejection: Callable[[RegistryEntry], str] = lambda _: ""
+
+
+def promoted(index: IndexFile, channels: Channels, wish: Wish, *, reason: str, location: str) -> RegistryEntry:
+    """The build of `index` that `wish` promotes.
+
+    Raises RegistryError if there is none, it is yanked, the channel is held, or it needs a reason and has none.
+    """
+    channel, standing = wish.channel, index.standing
+    if channel == channels.first:
+        raise RegistryError(
+            f"everything that is published is in {channel} at once",
+            hint=f"promote into {' or '.join(channels.names[1:])}",
+        )
+    if hold := standing.held.get(channel):
+        raise RegistryError(
+            f"{channel} of {index.package} is held since {hold.at} by {hold.by}: {hold.reason}",
+            hint=f"tfaot-pkg hold {index.package} --channel {channel} --undo",
+        )
+    source = channels.before(channel)
+    entry = _named(index, wish, channels, source, location) if wish.version else _best(index, wish, channels)
+    if entry.yanked is not None:
+        raise RegistryError(f"{entry} was yanked: {entry.yanked}", hint="promote another build, or unyank it first")
+    why = ""
+    if entry.version in standing.withdrawn.get(channel, ()):
+        why = f"was taken out of {channel} before"
+    elif not channels.has(entry, source):
+        why = f"is not in {source}"
+    if why and not reason:
+        raise RegistryError(f"{entry} {why}", hint="if it is to be promoted all the same, say why with --reason")
+    return entry
+
+
+def _named(index: IndexFile, wish: Wish, channels: Channels, source: str, location: str) -> RegistryEntry:
+    """The build `wish.version`; if that is a version, its build in the channel `source`."""
+    wanted = Version(wish.version)
+    builds = [entry for entry in index.entries if entry.order == wanted]
+    if not builds:
+        builds = [
+            entry for entry in index.entries if public(entry.version) == public(wish.version) and not wanted.local
+        ]
+        builds = [entry for entry in builds if channels.has(entry, source)] or builds
+    chosen = newest(builds) or max(builds, key=lambda entry: entry.rank, default=None)
+    if chosen is None:
+        there = ", ".join(entry.version for entry in index.entries)
+        raise RegistryError(
+            f"there is no {index.package}@{wish.version} in {location}", hint=f"versions that are there: {there}"
+        )
+    return chosen
+
+
+def _best(index: IndexFile, wish: Wish, channels: Channels) -> RegistryEntry:
+    source = channels.before(wish.channel)
+    inside = [entry for entry in index.entries if channels.has(entry, source)]
+    chosen = newest([entry for entry in inside if not wish.rejection(entry)])
+    if chosen is None:
+        lines = [f"  {entry.version}: {wish.rejection(entry) or entry.yanked}" for entry in inside]
+        raise RegistryError(
+            "\n".join([f"{index.package} has no build in {source} that can be promoted", *lines]),
+            hint="name one: NAME@VERSION, with a --reason",
+        )
+    return chosen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """A build that the registry's rules promote, or `wait`: why they do not yet."""
+
+    package: str
+    channel: str
+    build: str
+    wait: str = ""
+
+
+def due(indexes: Sequence[IndexFile], channels: Channels, channel: str, now: str) -> Iterator[Due]:
+    """What the rule of `channel` says of each package that has something to promote; `now` as events give times.
+
+    A package that is in the channel is only promoted to builds of the toolchain that it has there: another one is
+    somebody's decision.
+    """
+    rule = channels.promotion[channel]
+    for index in indexes:
+        candidate = _candidate(index, channels, channel)
+        if candidate is None:
+            continue
+        wait = _wait(index, candidate, channels, channel, now)
+        if not wait and index.package not in rule.canaries:
+            wait = _canaries(indexes, rule.canaries, channel, candidate.toolchain)
+        yield Due(package=index.package, channel=channel, build=candidate.version, wait=wait)
+
+
+def _candidate(index: IndexFile, channels: Channels, channel: str) -> RegistryEntry | None:
+    """The newest build of the channel before, of the channel's own toolchain, if `channel` does not have it yet."""
+    source = channels.before(channel)
+    there = newest([entry for entry in index.entries if channels.has(entry, channel)])
+    out = index.standing.withdrawn.get(channel, frozenset())
+    offered = [
+        entry
+        for entry in index.entries
+        if channels.has(entry, source)
+        and entry.version not in out
+        and (there is None or (entry.toolchain == there.toolchain and entry.rank > there.rank))
+    ]
+    return newest(offered)
+
+
+def _wait(index: IndexFile, entry: RegistryEntry, channels: Channels, channel: str, now: str) -> str:
+    standing, source, nights = index.standing, channels.before(channel), channels.promotion[channel].nights
+    if hold := standing.held.get(channel):
+        return f"held by {hold.by}: {hold.reason}"
+    pointer = standing.pointer(source, entry.version)
+    since = entry.published if source == channels.first or pointer is None else pointer.since
+    spent = nights_between(since, now)
+    return "" if spent >= nights else f"{spent} of {nights} nights in {source}"
+
+
+def nights_between(since: str, now: str) -> int:
+    """How many times a date (UTC) ended between two times: a night is one, whenever its jobs run."""
+    try:
+        return (utc(now).date() - utc(since).date()).days
+    except ValueError:  # published by an earlier version of this tool
+        return 0
+
+
+def _canaries(indexes: Sequence[IndexFile], canaries: Sequence[str], channel: str, toolchain: str) -> str:
+    there = {
+        index.package
+        for index in indexes
+        for entry in index.entries
+        if channel in entry.channels and entry.yanked is None and entry.toolchain == toolchain
+    }
+    missing = sorted(set(canaries) - there)
+    return f"the canary {missing[0]} has no build of {toolchain} in {channel}" if missing else ""
