@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
 
 from tests.native.archived_code import members_in
 from tests.wording import COMPILER_TEXT, reported
@@ -67,6 +68,18 @@ def test_contents_of_a_section_come_in_last(compiler: Compiler, tmp_path: Path) 
         section = ELFFile(file).get_section_by_name(".rodata.place")
         assert section is not None and section.data() == bytes(range(256)) * 1000 and section["sh_addralign"] == 64
     assert (tmp_path / "a.o").stat().st_size < 10_000
+
+
+def test_functions_that_are_left_out_leave_no_relocations(compiler: Compiler, tmp_path: Path) -> None:
+    others = "".join(f'extern "C" int other{i}(int a) {{ return a + {i}; }}\n' for i in range(9))
+    (tmp_path / "a.cc").write_text(others + DIVISION)
+    compiler.compile(tmp_path / "a.cc", tmp_path / "a.o", flags=[], folder=tmp_path)
+    compiler.merge([tmp_path / "a.o"], tmp_path / "whole.o", keep=["divide"])
+    with (tmp_path / "whole.o").open("rb") as file:
+        section = ELFFile(file).get_section_by_name(".rela.eh_frame")
+        assert isinstance(section, RelocationSection)
+        (left,) = section.iter_relocations()
+        assert left["r_info_type"] in (2, 261)  # R_X86_64_PC32, R_AARCH64_PREL32: the entry of `divide`
 
 
 def test_code_that_throws_is_not_linked(compiler: Compiler, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tfaot_pkg.ground import resources
 from tfaot_pkg.ground.process import CommandFailed, Finished, run
 from tfaot_pkg.ground.sandbox import Limits, Sandbox
 from tfaot_pkg.ground.storage import refusal_in, refused
+from tfaot_pkg.native.cxx.relocations import drop_empty
 
 # " .text.__mulsc3  0x0000000000001180  0x3c1 /usr/lib/gcc/x86_64-linux-gnu/12/libgcc.a(_mulsc3.o)"; a long name of a
 # section has a line of its own. Discarded sections have the address 0.
@@ -200,6 +201,7 @@ class Compiler:
             # Only GNU ld has --force-group-allocation; Clang may be set to use another linker.
             options.append("-fuse-ld=bfd")
         self._run([*self.command, *options, *objects, "-o", output], output.parent)
+        drop_empty(output)
         kept = [f"--keep-global-symbol={name}" for name in keep]
         kept += [f"--update-section={name}={file}" for name, file in contents.items()]
         self._run([self.tools["objcopy"], *kept, "--strip-unneeded", output], output.parent)
