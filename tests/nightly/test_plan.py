@@ -122,6 +122,19 @@ def test_a_yanked_build_is_not_built_again_from_the_same_inputs(built: Lab, monk
     assert (a.action, a.release) == ("build", "1.0.0+tf2.17.1.b2")
 
 
+def test_inputs_that_come_back_do_not_bring_a_yanked_build_back(built: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = FolderRegistry.open(built.root / "registry")
+    registry.yank("tfaot-model-a", "1.0.0+tf2.17.1.b1", "wrong weights")
+    edit("[1, 4]", "[1, 8]")(built, monkeypatch)
+    built.night(built.plan())
+    edit("[1, 8]", "[1, 4]")(built, monkeypatch)
+    (a, _) = built.plan()
+    assert (a.action, [reason.detail for reason in a.reasons]) == (
+        "refuse",
+        ["1.0.0+tf2.17.1.b1 was yanked: wrong weights; its inputs are the same as now, and not built again"],
+    )
+
+
 @pytest.fixture
 def recorded(lab: Lab) -> Lab:
     """Two published models whose provenance says from which files they were built."""

@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,20 +18,27 @@ from tests.bad_input.conftest import write_spec
 from tests.commands import run_command
 from tests.conan.test_upload import PASSWORD, USER, Server
 from tests.nightly.nights import REPOSITORY, believed, coordinator, home_of, stub_decision
+from tests.registry.conftest import package_of
 from tests.registry.signing import clock_at, keys_in, make_signed, open_signed
+from tests.registry.tiny import tiny_files
 from tests.wording import reported
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.nightly import publisher as publisher_module
 from tfaot_pkg.nightly.publisher import Publisher, Uploads
 from tfaot_pkg.nightly.recheck import Recheck
 from tfaot_pkg.nightly.state import State
 from tfaot_pkg.nightly.types import Decision
 from tfaot_pkg.pipeline.conan.package import ConanHome
 from tfaot_pkg.pipeline.conan.upload import ConanRemote, ConanRemotes, Credentials, credentials_for
+from tfaot_pkg.pipeline.publish import Release
 from tfaot_pkg.registry.audit import audit
+from tfaot_pkg.registry.channels import Channels
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.registry.history import history
+from tfaot_pkg.registry.promotion import promote, set_channels
 from tfaot_pkg.registry.signing import Plan, initialize
 from tfaot_pkg.registry.trust.roles import Lifetimes
 
@@ -192,3 +199,48 @@ def test_from_which_spec_a_package_is_uploaded_is_not_believed_from_the_state_fo
     assert publisher.catch_up(State(root=tmp_path / "state").results, [good.task]) == {}
     assert sent == [good.task.spec]
     assert gone in uploads.missing("ours"), "it is nobody's business tonight"
+
+
+def test_a_night_promotes_what_is_due(tmp_path: Path) -> None:
+    registry = make_signed(tmp_path)
+    for number, when in (("1", "2020-01-01T00:00:00Z"), ("2", "2020-01-02T00:00:00Z")):
+        package = package_of(tmp_path, "digits", f"1.0+tf2.17.1.b{number}", tiny_files("digits", number))
+        registry.publish(replace(package.entry, published=when), package.blobs)
+        if number == "1":
+            set_channels(registry, Channels.of(nights={"candidate": 1}))
+    notes: list[str] = []
+    publisher = Publisher(
+        registry=tmp_path / "registry", keys=keys_in(tmp_path / "keys"), folders=home_of(tmp_path), recheck=believed,
+        note=notes.append,
+    )  # fmt: skip
+    assert coordinator(tmp_path, home_of(tmp_path), publisher=publisher).run(list).exit_code == 0
+    after = open_signed(tmp_path, trust="another reader")
+    assert [after.resolve("digits", name).version[-2:] for name in ("candidate", "stable")] == ["b2", "b1"]
+    assert [history(after, "digits")[-1].by, len(notes)] == ["nightly", 1]
+
+
+def test_a_remote_gets_a_build_once_it_is_in_the_default_channel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else Conan's ranges would move everybody to a new toolchain."""
+    registry = FolderRegistry.create(tmp_path / "registry")
+    set_channels(registry, Channels())
+    decision = stub_decision("one")
+    package = package_of(tmp_path, "one", decision.release, tiny_files("one", decision.release), key=decision.key)
+    monkeypatch.setattr(Publisher, "_sent", lambda *_: sent.append(1) or "")  # type: ignore[func-returns-value]
+    monkeypatch.setattr(publisher_module, "into_registry", lambda *_: registry.publish(package.entry, package.blobs))
+    sent: list[int] = []
+    publisher = Publisher(
+        registry=registry.root, keys=Keys(), folders=home_of(tmp_path), recheck=lambda _, release: nullcontext(release),
+        remotes=[(ConanRemote(name="ours", url="https://conan.example.org", user="x"), Credentials(user="x", password=""))],
+    )  # fmt: skip
+    state = State(root=tmp_path / "state")
+    monkeypatch.setattr(type(state.results), "release", lambda *_: Release(entry=package.entry, blobs=package.blobs))
+    assert publisher.publish(decision, state.results) == ""
+    assert publisher.catch_up(state.results, [decision.task]) == {}
+    assert (sent, Uploads(root=state.root).missing("ours")) == ([], (decision,))
+    opened = FolderRegistry.open(registry.root)
+    for channel in ("candidate", "stable"):
+        promote(opened, ["one"], channel)
+    assert publisher.catch_up(state.results, [decision.task]) == {}
+    assert sent == [1]

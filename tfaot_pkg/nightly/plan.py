@@ -52,7 +52,8 @@ class Selection:
 class Candidate:
     """A task with the entry and number of its newest build in the registry, None and 0 if there is none.
 
-    Then `sibling` is a build of the same version for another toolchain, if there is one.
+    Then `sibling` is a build of the same version for another toolchain, if there is one. `yanked` are its older builds
+    that were yanked.
     """
 
     task: Task
@@ -61,6 +62,7 @@ class Candidate:
     number: int
     broken: KnownBroken | None
     sibling: RegistryEntry | None = None
+    yanked: tuple[RegistryEntry, ...] = ()
 
 
 def candidates(
@@ -79,19 +81,36 @@ def candidates(
                 broken = model.entry.known_broken.get(task.toolchain)
                 # Needed only for the first build with a toolchain: later ones are compared with the task's own.
                 sibling = sibling_of(task, versions) if entry is None else None
+                yanked = yanked_builds(task, versions)
                 found.append(
-                    Candidate(task=task, model=model, published=entry, number=number, broken=broken, sibling=sibling)
+                    Candidate(
+                        task=task,
+                        model=model,
+                        published=entry,
+                        number=number,
+                        broken=broken,
+                        sibling=sibling,
+                        yanked=yanked,
+                    )
                 )
     return tuple(found)
 
 
 def newest_build(task: Task, versions: Sequence[RegistryEntry]) -> tuple[RegistryEntry | None, int]:
     """The entry of the highest build number of `task`, and that number. Pure."""
-    wanted = re.compile(re.escape(task.builds) + "([1-9][0-9]*)")
     # Yanked builds count, because their numbers are taken; b10 is newer than b9.
-    numbered = [(int(found[1]), entry) for entry in versions if (found := wanted.fullmatch(entry.version))]
-    number, newest = max(numbered, key=lambda one: one[0], default=(0, None))
+    number, newest = max(_builds(task, versions), key=lambda one: one[0], default=(0, None))
     return newest, number
+
+
+def yanked_builds(task: Task, versions: Sequence[RegistryEntry]) -> tuple[RegistryEntry, ...]:
+    """The builds of `task` that were yanked. Pure."""
+    return tuple(entry for _, entry in _builds(task, versions) if entry.yanked is not None)
+
+
+def _builds(task: Task, versions: Sequence[RegistryEntry]) -> list[tuple[int, RegistryEntry]]:
+    wanted = re.compile(re.escape(task.builds) + "([1-9][0-9]*)")
+    return [(int(found[1]), entry) for entry in versions if (found := wanted.fullmatch(entry.version))]
 
 
 def sibling_of(task: Task, versions: Sequence[RegistryEntry]) -> RegistryEntry | None:
@@ -137,6 +156,10 @@ def decide(
                     return _decision(task, "up to date", (), published.version, plan.key)
             elif changed_source == "refuse":
                 _require_same_source(task, published, plan, known)
+        # Inputs may come back that gave an older build, which was yanked: its next build would be as wrong.
+        for entry in candidate.yanked:
+            if plan_at(entry.version).key == entry.key:
+                _require_not_yanked(entry)
         # The key includes the version, so the next build has another plan than the published one.
         release = task.release(candidate.number + 1)
         plan = plan_at(release)

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from threading import Lock
 
+from tfaot_pkg.catalogue.render import update_or_note
 from tfaot_pkg.errors import NetworkError, StorageError, TrustError
 from tfaot_pkg.ground.documents import read, write
 from tfaot_pkg.ground.progress import Progress, Silent
@@ -26,6 +27,7 @@ from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.files.layout import PREFIX
 from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.registry.promotion import promote_due
 from tfaot_pkg.registry.signing import refresh
 from tfaot_pkg.spec.rules import package_name
 from tfaot_pkg.spec.source.checkout import Checkout, checkout_of
@@ -70,14 +72,21 @@ class Publisher:
                 self._give_up(remote, error)
 
     def renew(self) -> None:
-        """Sign expiring and expired metadata of a signed registry again. Raises TrustError, StorageError.
+        """Sign expiring and expired metadata of a signed registry again, and promote what its rules say is due.
 
         Else the metadata would expire after some nights that publish nothing, and readers would reject the registry.
+        Raises RegistryError, TrustError, StorageError.
         """
         registry = FolderRegistry.find(self.registry, keys=self.keys)
         if registry is not None and registry.is_signed:
             for note in refresh(registry).notes:
                 self.note(note)
+        channels = registry.channels if registry is not None else None
+        if registry is not None and channels is not None and channels.promotion:
+            done, _ = promote_due(registry, by="nightly")
+            for one in done:
+                self.note(f"promoted: {one}")
+                update_or_note(registry, one.package, self.progress)
 
     def catch_up(self, results: Results, tasks: Sequence[Task]) -> dict[str, str]:
         """Send the remotes the packages that they miss. Returns the tasks that still cannot be sent, with the reason.
@@ -93,6 +102,8 @@ class Publisher:
                 if noted.task.id not in known:
                     continue
                 decision = replace(noted, task=known[noted.task.id])
+                if self._waits(decision):
+                    continue
                 release = self._published(decision)
                 if release is None:  # its night was cut off before its publication, or it is yanked now
                     uploads.end(remote.name, decision)
@@ -116,7 +127,8 @@ class Publisher:
         with self.recheck(decision, release) as own:
             # Before the registry: a task whose version is in the registry is up to date, and later nights skip it.
             with self.uploading:
-                why = self._sent(decision, own, self.remotes, Uploads(root=results.root))
+                uploads = Uploads(root=results.root)
+                why = "" if self._noted(decision, uploads) else self._sent(decision, own, self.remotes, uploads)
             # Dependencies are given in the definition only: builds know nothing of them.
             entry = replace(own.entry, dependencies=dependencies)
             with self.signing:
@@ -124,6 +136,25 @@ class Publisher:
                 spec = _checkout(decision) if registry.is_signed else None
                 into_registry(attested(replace(own, entry=entry), registry, spec), registry, self.progress)
         return why
+
+    def _noted(self, decision: Decision, uploads: Uploads) -> bool:
+        """Whether the package of `decision` is not sent yet, because it has to be promoted first; noted if so.
+
+        Ranges of Conan take the newest version of a remote, so a remote gets what is in the default channel only.
+        """
+        registry = FolderRegistry.find(self.registry, keys=self.keys)
+        channels = registry.channels if registry is not None else None
+        if channels is None or channels.default == channels.first:
+            return False
+        for remote, _ in self.remotes:
+            uploads.begin(remote.name, decision)
+        return True
+
+    def _waits(self, decision: Decision) -> bool:
+        """Whether the published package of `decision` is not in the default channel."""
+        registry = FolderRegistry.find(self.registry, keys=self.keys)
+        entries = registry.entries(package_name(decision.task.model)) if registry is not None else ()
+        return any(entry.key == decision.key and entry.yanked is None and not entry.offered for entry in entries)
 
     def _published(self, decision: Decision) -> Release | None:
         """The published package of `decision`, None if it is missing or yanked."""
