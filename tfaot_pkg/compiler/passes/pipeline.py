@@ -31,6 +31,7 @@ from tfaot_pkg.compiler.passes.reduce_precision import in_bfloat16
 from tfaot_pkg.compiler.passes.reroll import rolled
 from tfaot_pkg.compiler.passes.rewriting import Rule, by_region, by_rule
 from tfaot_pkg.compiler.passes.simplify import simplify
+from tfaot_pkg.compiler.passes.simplify_argmax import argmax
 from tfaot_pkg.compiler.passes.split_transposed_convolutions import woven
 from tfaot_pkg.compiler.passes.transpose_steps import in_given_order
 from tfaot_pkg.compiler.passes.unify_nan import with_one_nan
@@ -84,6 +85,7 @@ _RAISING = (
     _rule("raise-conv2d", conv2d, "Convolutions over two axes with constant filters become `conv2d`."),
     _rule("raise-max-pool", max_pool, "Maxima over windows of images become `max_pool`."),
     _rule("raise-softmax", softmax, "Quotients of exponentials and their sums become `softmax`."),
+    _rule("simplify-argmax", argmax, "Places of largest elements are found with one comparison of each."),
     _rule("fuse-epilogues", absorbed, "Scales, offsets, activations and reshapes after a layer become part of it."),
     _rule("fuse-prologues", preceded, "A scale and an offset by channel before a layer become part of its weights."),
     _rule("split-transposed-convolutions", woven, "Transposed convolutions become plain ones, by phases."),
