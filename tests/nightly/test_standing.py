@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from tests.nightly.nights import stub_decision
@@ -102,6 +102,9 @@ class Clocked:
 
     def workers(self) -> Collection[str]:
         return ("free", "busy")
+
+    def refused(self) -> Mapping[str, str]:
+        return {}
 
     def next(self, timeout: float | None) -> Done | None:
         if self._waiting and "free" not in self._suspended:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfaot_pkg.errors import RebuildError, StorageError, TfaotError
@@ -21,7 +21,7 @@ from tfaot_pkg.pipeline.pipeline import Build, Pipeline, Plan
 from tfaot_pkg.pipeline.publish import Release, release_of
 from tfaot_pkg.pipeline.rebuild import differences
 from tfaot_pkg.registry.files.layout import LATENCY
-from tfaot_pkg.spec.types import ModelSpec
+from tfaot_pkg.spec.types import CALIBRATION_KEY, INPUTS_KEY, LABELS_KEY, ModelSpec
 from tfaot_pkg.verify.runs import may_be_unverified, not_run_targets, require_verified
 
 _SHOWN = 5
@@ -52,9 +52,9 @@ def build(request: Request, scratch: Path) -> None:
     start = time.monotonic()
     decision = request.decision
     folders = _Folders(cache=request.cache, data=scratch / "data", scratch=scratch)
-    pipeline = Pipeline(folders=folders, progress=PlainProgress(verbose=True))
+    pipeline = Pipeline(folders=folders, progress=PlainProgress(verbose=True), source_folder=request.source)
     try:
-        spec = spec_for(decision.task, decision.release)
+        spec = _with_data(spec_for(decision.task, decision.release), request.data)
         plan = pipeline.plan(spec)
     except TfaotError as error:
         # The coordinator could: a compiler that is missing here must not be remembered as the model's fault.
@@ -66,7 +66,8 @@ def build(request: Request, scratch: Path) -> None:
     require_verified(not_run_targets(spec), may_be_unverified(spec, request.policy.unverified_targets))
     made = pipeline.build(plan)
     if request.policy.reproduce:
-        _require_same(made, spec, _Folders(cache=request.cache, data=folders.data, scratch=scratch, own=scratch / "b"))
+        own = _Folders(cache=request.cache, data=folders.data, scratch=scratch, own=scratch / "b")
+        _require_same(made, spec, replace(pipeline, folders=own, progress=PlainProgress(verbose=False)))
     with storage_errors("pack the package"):
         release = release_of(made)
     _require_small(release, request.policy.output)
@@ -91,9 +92,25 @@ def _changed(decision: Decision, plan: Plan) -> StorageError:
     )
 
 
-def _require_same(made: Build, spec: ModelSpec, folders: Folders) -> None:
-    """Build again, with an empty cache. Raises RebuildError if any file differs."""
-    pipeline = Pipeline(folders=folders, progress=PlainProgress(verbose=False))
+def _with_data(spec: ModelSpec, data: Mapping[str, Path]) -> ModelSpec:
+    """`spec` with other files of rows: `data`, by the keys that name them."""
+    validation, precision = spec.validation, spec.compilation.precision
+    return replace(
+        spec,
+        validation=replace(
+            validation,
+            inputs=data.get(INPUTS_KEY, validation.inputs),
+            labels=data.get(LABELS_KEY, validation.labels),
+        ),
+        compilation=replace(
+            spec.compilation,
+            precision=replace(precision, calibration=data.get(CALIBRATION_KEY, precision.calibration)),
+        ),
+    )
+
+
+def _require_same(made: Build, spec: ModelSpec, pipeline: Pipeline) -> None:
+    """Build again in `pipeline`, whose cache is empty. Raises RebuildError if any file differs."""
     again = pipeline.build(pipeline.plan(spec))
     found = differences(made.tree.root, again.tree.root)
     if found:

@@ -11,7 +11,7 @@ import logging
 import queue
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,9 @@ class DaskExecutor:
 
     def workers(self) -> Collection[str]:
         return self._threads.keys()
+
+    def refused(self) -> Mapping[str, str]:
+        return {}
 
     def next(self, timeout: float | None) -> Done | None:
         end = time.monotonic() + timeout if timeout is not None else float("inf")

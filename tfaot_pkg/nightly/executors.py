@@ -10,7 +10,7 @@ import heapq
 import os
 import queue
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
@@ -42,6 +42,9 @@ class Executor(Protocol):
     def workers(self) -> Collection[str]:
         """The workers that there are, by the names that attempts have; none if there is one place only."""
 
+    def refused(self) -> Mapping[str, str]:
+        """Workers that get no builds in this night, whatever they do, with the reason."""
+
     def next(self, timeout: float | None) -> Done | None:
         """A request that has ended; None if none ends within `timeout` seconds."""
 
@@ -71,6 +74,9 @@ class LocalExecutor:
 
     def workers(self) -> Collection[str]:
         return ()
+
+    def refused(self) -> Mapping[str, str]:
+        return {}
 
     def next(self, timeout: float | None) -> Done | None:
         return next_of(self._done, timeout)
@@ -137,8 +143,9 @@ def attempts(
     """Perform all `requests`; yield each with its last attempt and the number of tries, as they end.
 
     After a fault of a machine another one tries, if there is one. `excluded` gets each worker that gets no further
-    builds because it failed what others built, with the reason. `clock` gives seconds.
+    builds, because it failed what others built or is refused, with the reason. `clock` gives seconds.
     """
+    named: set[str] = set()
     standing, tries = Standing(pause=pause), dict.fromkeys((one.decision.task.id for one in requests), 0)
     # A pause occupies no slot. The name orders equal times, because requests cannot be compared.
     waiting: list[tuple[float, str, Request]] = []
@@ -152,6 +159,10 @@ def attempts(
         ended = executor.next(max(0.0, min(due) - now) if due else None)
         now = clock()
         workers = executor.workers()
+        for worker, why in executor.refused().items():
+            if worker not in named:
+                excluded(worker, why)
+        named.update(executor.refused())
         executor.suspend(standing.suspended(workers, now))
         while waiting and waiting[0][0] <= now:
             request = heapq.heappop(waiting)[2]

@@ -7,7 +7,8 @@ import os
 import platform
 import re
 import shlex
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -42,7 +43,8 @@ class Request:
     """Build `decision` in `night`: the result goes into the state folder `state`, output to the end of `log`.
 
     `cache` holds toolchains, downloads and the build cache, which builds share. `program` builds in place of
-    build_task.py; its last argument is the path of the request's file.
+    build_task.py; its last argument is the path of the request's file. `source` is a folder with the model's files, and
+    `data` has files of rows by the keys that name them, if they are not where the spec says.
     """
 
     decision: Decision
@@ -52,6 +54,8 @@ class Request:
     cache: Path
     policy: Policy
     program: tuple[str, ...] = ()
+    source: Path | None = None
+    data: Mapping[str, Path] = field(default_factory=dict)
 
     def write(self, path: Path) -> None:
         """Write the file that the build program reads."""

@@ -1,4 +1,4 @@
-"""Commands that keep a registry up to date: nightly plan, run, report, diff, prune, ci."""
+"""Commands that keep a registry up to date: nightly plan, run, report, diff, prune, ci, worker."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tfaot_pkg.cli.nightly.ci import ci
 from tfaot_pkg.cli.nightly.plan import plan
 from tfaot_pkg.cli.nightly.report import diff, report
 from tfaot_pkg.cli.nightly.run import prune, run
+from tfaot_pkg.cli.nightly.worker import worker
 
 app = typer.Typer(
     name="nightly",
@@ -23,4 +24,5 @@ def register(parent: typer.Typer) -> None:
     app.command()(diff)
     app.command()(prune)
     app.command()(ci)
+    app.command()(worker)
     parent.add_typer(app, name="nightly")

@@ -49,6 +49,12 @@ SchedulerOption = Annotated[
 SchedulerFileOption = Annotated[
     Path | None, typer.Option("--scheduler-file", metavar="FILE", help="The file that a Dask scheduler wrote.")
 ]
+ResultsOption = Annotated[
+    str,
+    typer.Option(
+        "--results", metavar="URL", help="Build by the workers of this store: s3://BUCKET/PREFIX, or a folder."
+    ),
+]
 NewFlag = Annotated[
     bool,
     typer.Option(
@@ -65,10 +71,11 @@ class _Where:
     no_dask: bool
     scheduler: str
     scheduler_file: Path | None
+    results: str
 
     def __post_init__(self) -> None:
-        if sum((self.no_dask, bool(self.scheduler), self.scheduler_file is not None)) > 1:
-            raise typer.BadParameter("give only one of --no-dask, --scheduler and --scheduler-file")
+        if sum((self.no_dask, bool(self.scheduler), self.scheduler_file is not None, bool(self.results))) > 1:
+            raise typer.BadParameter("give only one of --no-dask, --scheduler, --scheduler-file and --results")
 
 
 @command("keys", "passphrase_file", "wheelhouse", "unconfined")
@@ -81,6 +88,7 @@ def run(
     no_dask: NoDaskFlag = False,
     scheduler: SchedulerOption = "",
     scheduler_file: SchedulerFileOption = None,
+    results: ResultsOption = "",
     new: NewFlag = False,
     retry: RetryFlag = False,
     changed_since: ChangedSinceOption = None,
@@ -92,23 +100,30 @@ def run(
     Exit code 0: no failure; 24: models failed; 25: so many that what was built with their toolchain is not published;
     26: machines failed.
 
-    Examples: tfaot-pkg nightly run registry/registry.yaml; tfaot-pkg nightly run --scheduler tcp://farm:8786
+    Examples: tfaot-pkg nightly run registry/registry.yaml; tfaot-pkg nightly run --scheduler tcp://farm:8786;
+    tfaot-pkg nightly run --results s3://farm/nightly
     """
     from tfaot_pkg.nightly.definition import load_definition
     from tfaot_pkg.nightly.planning import plan_night, state_folder
     from tfaot_pkg.nightly.supervise import hide_secrets
 
     # Options that exclude each other are reported before the keys are unlocked.
-    where = _Where(workers=workers, no_dask=no_dask, scheduler=scheduler, scheduler_file=scheduler_file)
+    where = _Where(
+        workers=workers, no_dask=no_dask, scheduler=scheduler, scheduler_file=scheduler_file, results=results
+    )
     loaded = load_definition(definition)
     root = state_folder(loaded, state)
     publisher = _publisher(loaded, session, session.keys())
     publisher.require()  # unlocks the keys, so it comes before hide_secrets removes the passphrase
+    # Its credentials are in variables, too.
+    pull = _pull_executor(loaded.policy, results, session) if results else None
     hide_secrets(os.environ)
     # The whole plan too: a night that was interrupted may have had other tasks than the options of this command select.
     whole = partial(plan_night, loaded, state=root, folders=session.folders, progress=session.progress)
     part = partial(whole, model=model, toolchains=tuple(toolchain or ()), changed_since=changed_since, retry=retry)
-    with _coordinator(loaded, root, session, publisher, where) as coordinator:
+    with _coordinator(
+        loaded, root, session, publisher, pull or _executors(loaded.policy, root, session, where)
+    ) as coordinator:
         done = coordinator.run(lambda: part().decisions, whole=lambda: whole().decisions, new=new)
     # After the night, because both take the lock of the state folder.
     pruned = _prune(loaded, root, session)
@@ -135,7 +150,7 @@ def _coordinator(
     root: Path,
     session: Session,
     publisher: Publisher,
-    where: _Where,
+    executor: Callable[[int], Executor],
 ) -> Iterator[Coordinator]:
     """The coordinator of a night in the state folder `root`; its progress is shown while the block runs."""
     from tfaot_pkg.cli.nightly.live import make_watch
@@ -149,7 +164,7 @@ def _coordinator(
             policy=definition.policy,
             publisher=publisher,
             # Made when the builds are known: a night that builds nothing starts no cluster.
-            executor=_executors(definition.policy, root, session.progress.note, where),
+            executor=executor,
             watch=watch,
             cache=session.folders.cache,
             # Each of them validates the package again, as a build does.
@@ -183,7 +198,22 @@ def _remotes(definition: NightlyDefinition, folders: Folders) -> list[Remote]:
     return [(remote, credentials_for(remote, os.environ)) for remote in known]
 
 
-def _executors(policy: Policy, root: Path, note: Callable[[str], None], where: _Where) -> Callable[[int], Executor]:
+def _pull_executor(policy: Policy, url: str, session: Session) -> Callable[[int], Executor]:
+    """By the workers of the store at `url`, which is opened now."""
+    from tfaot_pkg.nightly.farm.address import store_at
+    from tfaot_pkg.nightly.farm.bundle import bundle_of
+    from tfaot_pkg.nightly.farm.executor import PullExecutor
+
+    store = store_at(url)
+    return lambda _: PullExecutor(
+        store=store,
+        bundle=lambda request: bundle_of(request.decision, session.folders),
+        policy=policy,
+        note=session.progress.note,
+    )
+
+
+def _executors(policy: Policy, root: Path, session: Session, where: _Where) -> Callable[[int], Executor]:
     from tfaot_pkg.nightly.executors import LocalExecutor, slots_here
 
     def make(builds: int) -> Executor:
@@ -206,7 +236,7 @@ def _executors(policy: Policy, root: Path, note: Callable[[str], None], where: _
                 scheduler=where.scheduler,
                 scheduler_file=where.scheduler_file,
                 worker_wait=policy.worker_wait,
-                note=note,
+                note=session.progress.note,
             )
         return DaskExecutor(slots=slots, memory=_WORKER_MEMORY, scratch=root / "dask")
 

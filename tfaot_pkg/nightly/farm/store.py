@@ -71,10 +71,13 @@ class Store(Protocol):
         """Remove a blob, if it exists."""
 
 
-def put(store: Store, source: Path | bytes) -> str:
-    """Write a blob; returns its digest."""
+def put(store: Store, source: Path | bytes, known: set[str] | None = None) -> str:
+    """Write a blob, and add it to `known`, unless it is there; returns its digest."""
     digest = sha256_bytes(source) if isinstance(source, bytes) else sha256_file(source)
-    store.upload(digest, source)
+    if known is None or digest not in known:
+        store.upload(digest, source)
+        if known is not None:
+            known.add(digest)
     return digest
 
 
