@@ -28,6 +28,10 @@ wanted=(
   groovy:groovy
   node:nodejs
   npm:npm
+  munged:munge
+  slurmctld:slurmctld
+  slurmd:slurmd
+  sbatch:slurm-client
 )
 
 # header:package

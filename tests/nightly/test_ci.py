@@ -14,9 +14,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import dask
-import dask_jobqueue  # noqa: F401 (brings its defaults, which a profile that is set before would take away again)
 import jsonschema
+import kubernetes_validate
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -24,7 +23,8 @@ from typer.testing import CliRunner
 from tests.wording import reported
 from tfaot_pkg.cli.app import app
 from tfaot_pkg.errors import ConanError, SpecError
-from tfaot_pkg.nightly.ci import Job, Remote, System, render, worker_script
+from tfaot_pkg.nightly.ci import Job, Remote, System, render
+from tfaot_pkg.nightly.ci_workers import BatchSystem, WorkerJob, render_workers
 from tfaot_pkg.nightly.types import Policy
 
 SECRET = "correct horse battery staple"
@@ -313,48 +313,65 @@ def test_the_jenkinsfile_is_balanced_and_names_its_credentials() -> None:
     assert all("\\" not in shell for shell in re.findall("'''(.*?)'''", text, re.DOTALL)), "Groovy reads backslashes"
 
 
-def test_a_slurm_worker_has_the_limits_of_the_policy(require_program: Callable[[str], str], tmp_path: Path) -> None:
-    text = worker_script("slurm", "tcp://head:8786", Policy(memory=3 * 2**30, timeout=3600))
-    directives = re.findall("^#SBATCH (.*)$", text, re.MULTILINE)
-    assert "-J tfaot-nightly" in directives
-    assert "--mem=4G" in directives and "--cpus-per-task=1" in directives and "-t 08:00:00" in directives
-    assert re.search(r"-m distributed\.cli\.dask_worker tcp://head:8786 .*--nthreads 1 ", text)
+URL = "s3://farm/nightly"
+
+
+def workers_of(system: BatchSystem, **fields: Any) -> str:
+    given: dict[str, Any] = {
+        "results": URL, "program": "/opt/bin/tfaot-pkg", "policy": Policy(memory=3 * 2**30, timeout=3600, output=2**30),
+        "workers": 20,
+    }  # fmt: skip
+    (text,) = render_workers(system, WorkerJob(**given | fields)).values()
+    return text
+
+
+def test_slurm_workers_have_the_limits_of_the_policy(require_program: Callable[[str], str], tmp_path: Path) -> None:
+    text = workers_of("slurm", directives=("--account=my-group",))
+    assert re.findall("^#SBATCH (.*)$", text, re.MULTILINE) == [
+        "--job-name=tfaot-nightly", "--array=1-20", "--cpus-per-task=1", "--mem=4096M", "--time=480",
+        "--output=logs/%A_%a.log", "--account=my-group",
+    ]  # fmt: skip
+    assert "\nexec /opt/bin/tfaot-pkg nightly worker --results s3://farm/nightly --walltime 480min --name" in text
     script = tmp_path / "worker.sh"
     script.write_text(text)
     done = subprocess.run([require_program("shellcheck"), str(script)], capture_output=True, text=True, check=False)
     assert done.stdout == ""
 
 
-def test_an_htcondor_worker_has_the_limits_of_the_policy(require_program: Callable[[str], str], tmp_path: Path) -> None:
-    text = worker_script("htcondor", "tcp://head:8786", Policy(memory=3 * 2**30))
-    values = dict(re.findall(r"^([\w.]+) = (.*)$", text, re.MULTILINE))
-    assert values["MY.DaskWorkerMemory"] == str(4 * 2**30) and values["MY.DaskWorkerCores"] == "1"
-    assert values["Executable"] == "/bin/sh" and values["batch_name"] == "tfaot-nightly"
-    assert text.rstrip().endswith("Queue")
-    (command,) = re.findall(r"^Arguments = \"-c '(.*)'\"$", text, re.MULTILINE)
-    script = tmp_path / "worker.sh"
-    script.write_text(f"#!/bin/sh\n{command.replace('$F(MY.JobId)', '1.0')}\n")
-    done = subprocess.run([require_program("shellcheck"), str(script)], capture_output=True, text=True, check=False)
-    assert done.stdout == ""
+def test_htcondor_workers_have_the_limits_of_the_policy() -> None:
+    """By the manual of `condor_submit` alone: no package of it is at hand."""
+    text = workers_of("htcondor", directives=('+JobFlavour = "nextweek"',))
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert lines[-2:] == ['+JobFlavour = "nextweek"', "queue 20"]
+    values = dict(re.findall(r"^(\w+) = (.*)$", text, re.MULTILINE))
+    assert values["executable"] == "/opt/bin/tfaot-pkg" and values["request_memory"] == "4096 MB"
+    assert values["request_disk"] == "10240 MB"
+    assert values["arguments"].startswith('"nightly worker --results s3://farm/nightly --walltime 480min --name ')
 
 
-def test_what_a_clusters_profile_says_is_in_the_scripts() -> None:
-    profile = {
-        "jobqueue.slurm.account": "my-group",
-        "jobqueue.slurm.job-script-prologue": ["module load gcc"],
-        "jobqueue.htcondor.job-extra-directives": {"+JobFlavour": '"nextweek"'},
-    }
-    with dask.config.set(profile):
-        slurm = worker_script("slurm", "tcp://head:8786", Policy())
-        htcondor = worker_script("htcondor", "tcp://head:8786", Policy())
-    assert "#SBATCH -A my-group\n" in slurm and "\nmodule load gcc\n" in slurm
-    assert '\n+JobFlavour = "nextweek"\n' in htcondor and "\nbatch_name = tfaot-nightly\n" in htcondor
+def test_a_kubernetes_job_fits_the_schema_of_its_service() -> None:
+    document = yaml.safe_load(workers_of("kubernetes", image="example.org/tfaot:1"))
+    kubernetes_validate.validate(document, "1.30", strict=True)
+    assert document["spec"]["parallelism"] == document["spec"]["completions"] == 20
+    (container,) = document["spec"]["template"]["spec"]["containers"]
+    assert container["command"] + container["args"][:2] == ["tfaot-pkg", "nightly", "worker", "--results", URL]
+    assert container["resources"]["requests"]["memory"] == "4096Mi"
+    document["spec"]["template"]["spec"]["containers"][0]["comand"] = []
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(document, "1.30", strict=True)
 
 
-@pytest.mark.parametrize("address", ["", "head:8786", "tcp://head", "tcp://head:1; reboot", "tcp://$(id):1"])
-def test_what_is_no_scheduler_is_refused(address: str) -> None:
+@pytest.mark.parametrize(
+    ("system", "fields"),
+    [
+        ("slurm", {"results": "s3://farm/$(id)"}), ("slurm", {"results": "--help"}), ("slurm", {"logs": "my logs"}),
+        ("htcondor", {"directives": ("a\nb",)}), ("kubernetes", {}), ("kubernetes", {"image": "a", "results": "/shared"}),
+        ("kubernetes", {"image": "a", "directives": ("x",)}),
+    ],
+)  # fmt: skip
+def test_workers_that_cannot_be_are_refused(system: BatchSystem, fields: dict[str, Any]) -> None:
     with reported(SpecError):
-        worker_script("slurm", address, Policy())
+        workers_of(system, **fields)
 
 
 @pytest.fixture

@@ -1,24 +1,21 @@
-"""Definitions of jobs that run the nightly: for CI services, systemd, cron, and Dask workers on batch systems.
+"""Definitions of jobs that run the nightly: for CI services, systemd and cron. Those of workers: ci_workers.py.
 
-`Job` says what is to be run, with every word checked, because it ends up in shell scripts and unit files; `render` and
-`worker_script` write it down. Secrets are named, never held.
+`Job` says what is to be run, with every word checked, because it ends up in shell scripts and unit files; `render`
+writes it down. Secrets are named, never held.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import jinja2
 
-from tfaot_pkg.errors import SpecError, TfaotError
+from tfaot_pkg.errors import SpecError
 from tfaot_pkg.ground import resources
-from tfaot_pkg.nightly.types import Policy
 
 _WORD = re.compile(r"[A-Za-z0-9_./+=,@:-]+", re.ASCII)
 _TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
@@ -112,11 +109,12 @@ def render(system: System, job: Job) -> dict[str, str]:
     """The files of `system` by name, with `job` in them."""
     names = FILES[system]
     # Without the dot of .gitlab-ci.yml: among the templates it would be a hidden file.
-    return {name: _environment().get_template(f"{system}/{name.lstrip('.')}.j2").render(job=job) for name in names}
+    return {name: environment().get_template(f"{system}/{name.lstrip('.')}.j2").render(job=job) for name in names}
 
 
 @functools.cache
-def _environment() -> jinja2.Environment:
+def environment() -> jinja2.Environment:
+    """The templates of jobs, with `<<` and `>>` around expressions."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(resources.templates() / "ci"),
         # A misspelled name must fail here: a job with an empty word would fail, or do something else, in the night.
@@ -128,66 +126,3 @@ def _environment() -> jinja2.Environment:
         variable_start_string="<<",
         variable_end_string=">>",
     )
-
-
-BatchSystem = Literal["htcondor", "slurm"]
-_SCHEDULER = re.compile(r"(tcp|tls)://[A-Za-z0-9.:\[\]-]+:[0-9]{1,5}", re.ASCII)
-_SCRIPT_WORD = re.compile(r"[A-Za-z0-9_./+-]+", re.ASCII)
-_NAME = "tfaot-nightly"
-_OWN_MEMORY = 2**30
-"""Bytes for the worker process itself, in addition to the build that it runs."""
-
-_GIB, _PATIENCE, _BUILDS = 2**30, 300, 8
-"""`_PATIENCE`: seconds after which a worker without a scheduler ends; `_BUILDS`: a worker's time limit, in builds of
-policy.timeout each."""
-
-
-def worker_script(system: BatchSystem, scheduler: str, policy: Policy, *, logs: str = "logs") -> str:
-    """The script of one worker, which runs one build at a time within the limits of `policy`.
-
-    Submit it once for each build that is to run at a time. `logs` is an existing folder. Raises SpecError (not the
-    address of a scheduler, not a plain path), TfaotError if dask-jobqueue is not installed.
-    """
-    if not _SCHEDULER.fullmatch(scheduler):
-        raise SpecError(f"--scheduler: must be an address such as tcp://HOST:8786, got {scheduler!r}")
-    # dask-jobqueue writes both into a shell script as they are, without quotes.
-    for word in (sys.executable, logs):
-        if not _SCRIPT_WORD.fullmatch(word):
-            raise SpecError(f"cannot be written into a job's script: {word!r}")
-    try:
-        import dask
-        from dask_jobqueue import htcondor, slurm
-    except ModuleNotFoundError as error:
-        raise TfaotError(
-            f"a batch system's workers need a module that is not installed: {error.name}",
-            hint="pip install 'tfaot-pkg[nightly]'",
-        ) from error
-    common: dict[str, Any] = {
-        "cores": 1,
-        "processes": 1,
-        "memory": f"{(policy.memory + _OWN_MEMORY) / _GIB:g} GiB",
-        "death_timeout": _PATIENCE,
-        "python": sys.executable,
-        "log_directory": logs,
-        "worker_command": "distributed.cli.dask_worker",
-    }
-    make: Callable[..., Any]
-    if system == "htcondor":
-        make = htcondor.HTCondorJob
-        common["disk"] = f"{(4 * policy.output + _GIB) / _GIB:g} GiB"
-        common["name"] = "htcondor--$F(MY.JobId)--"  # HTCondor replaces the macro: one name per worker
-        profile = dask.config.get("jobqueue.htcondor.job-extra-directives", None) or {}
-        # The user's own profile comes last, so that it also may choose another name.
-        common["job_extra_directives"] = {"batch_name": _NAME, **profile}
-    else:
-        make = slurm.SLURMJob
-        # The job's shell expands the variable: one name per worker.
-        common |= {"name": '"slurm-$SLURM_JOB_ID"', "job_name": _NAME, "walltime": _walltime(policy)}
-    job: Any = make(scheduler, **common)
-    script: str = job.job_script()
-    return script
-
-
-def _walltime(policy: Policy) -> str:
-    minutes = -(-round(policy.timeout * _BUILDS) // 60)
-    return f"{minutes // 60:02}:{minutes % 60:02}:00"

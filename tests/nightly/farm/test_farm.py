@@ -120,6 +120,7 @@ def test_a_worker_of_another_version_gets_nothing_and_is_named(tmp_path: Path, p
     assert len(notes) == 1 and old.name in notes[0]
 
 
+@pytest.mark.sweep("replaced", "odd name", "larger than told")
 @pytest.mark.parametrize("lie", sorted(LIES))
 def test_a_lying_worker_publishes_nothing_and_is_excluded(tmp_path: Path, lie: str) -> None:
     place = Place(url=str(tmp_path / "store"))

@@ -16,7 +16,8 @@ from tfaot_pkg.cli.nightly.plan import DEFINITION, DefinitionArgument, StateOpti
 
 if TYPE_CHECKING:
     from tfaot_pkg.ground.settings import Folders
-    from tfaot_pkg.nightly.ci import BatchSystem, Job, Remote, System
+    from tfaot_pkg.nightly.ci import Job, Remote, System
+    from tfaot_pkg.nightly.ci_workers import BatchSystem
     from tfaot_pkg.nightly.types import NightlyDefinition
 
 
@@ -31,6 +32,7 @@ class JobSystem(str, Enum):
     CRON = "cron"
     SLURM = "slurm"
     HTCONDOR = "htcondor"
+    KUBERNETES = "kubernetes"
 
 
 @command()
@@ -45,9 +47,19 @@ def ci(
     ] = "01:17",
     signed: Annotated[bool, typer.Option("--signed", help="The registry is signed: pass its keys to the job.")] = False,
     user: Annotated[str, typer.Option("--user", help="The user that systemd runs the job as.")] = "tfaot",
-    scheduler: Annotated[
-        str, typer.Option("--scheduler", metavar="ADDRESS", help="Slurm, HTCondor: the Dask scheduler of the workers.")
+    results: Annotated[
+        str, typer.Option("--results", metavar="URL", help="Jobs of workers: the store that they share with the night.")
     ] = "",
+    workers: Annotated[
+        int, typer.Option("--workers", min=1, metavar="N", help="Jobs of workers: how many there are.")
+    ] = 10,
+    image: Annotated[
+        str, typer.Option("--image", metavar="IMAGE", help="Kubernetes: a container image with tfaot-pkg.")
+    ] = "",
+    directive: Annotated[
+        list[str] | None,
+        typer.Option("--directive", metavar="LINE", help="Slurm, HTCondor: a further line of the job. Repeatable."),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -55,19 +67,26 @@ def ci(
         ),
     ] = None,
 ) -> Result:
-    """Write the definition of a job that runs the nightly: a workflow, a pipeline, units, a crontab, a worker's script.
+    """Write the definition of a job that runs the nightly, or of one that runs many workers of it (`nightly worker`).
 
     They hold no secrets: those come from the CI's secret store, or from files that the first lines name.
 
     Examples: tfaot-pkg nightly ci github -o .github/workflows/nightly.yml; tfaot-pkg nightly ci systemd -o units;
-    tfaot-pkg nightly ci slurm --scheduler tcp://head:8786 -o worker.sh
+    tfaot-pkg nightly ci slurm --results /shared/farm --workers 20 -o worker.sh
     """
-    from tfaot_pkg.nightly.ci import render, worker_script
+    from tfaot_pkg.nightly.ci import render
+    from tfaot_pkg.nightly.ci_workers import WorkerJob, render_workers
     from tfaot_pkg.nightly.definition import load_definition
 
     loaded = load_definition(definition)
-    if system in (JobSystem.SLURM, JobSystem.HTCONDOR):
-        files = {system.value: worker_script(cast("BatchSystem", system.value), scheduler, loaded.policy)}
+    if system in (JobSystem.SLURM, JobSystem.HTCONDOR, JobSystem.KUBERNETES):
+        if not results:
+            raise typer.BadParameter("give --results: the store that the workers share with `nightly run --results`")
+        place = WorkerJob(
+            results=results, program=_program(), policy=loaded.policy, workers=workers, image=image,
+            directives=tuple(directive or ()),
+        )  # fmt: skip
+        files = render_workers(cast("BatchSystem", system.value), place)
     else:
         job = _job(session, system, loaded, state, at=at, signed=signed, user=user)
         files = render(cast("System", system.value), job)
