@@ -135,6 +135,27 @@ def test_inputs_that_come_back_do_not_bring_a_yanked_build_back(built: Lab, monk
     )
 
 
+def test_a_night_for_another_architecture_adds_to_the_builds_that_are_there(built: Lab) -> None:
+    built.define(DEFINITION + "targets: [aarch64]\n")
+    plans = built.plan(model="a")
+    assert [(one.action, one.release) for one in plans] == [("build", "1.0.0+tf2.17.1.b1")]
+    built.night(plans)
+    assert [one.action for one in built.plan(model="a")] == ["up to date"]
+    built.define()
+    assert [one.action for one in built.plan(model="a")] == ["up to date"]
+    (entry,) = FolderRegistry.open(built.root / "registry").entries("a")
+    assert [one.architecture for one in entry.trees] == ["x86_64", "aarch64"]
+
+
+def test_the_first_architecture_goes_on_after_the_second_one(built: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    edit("[1, 4]", "[1, 8]")(built, monkeypatch)
+    built.define(DEFINITION + "targets: [aarch64]\n")
+    # The build that is there is of other inputs, and its number is free for this architecture.
+    built.night(built.plan(model="a"))
+    built.define()
+    assert [(one.action, one.release) for one in built.plan(model="a")] == [("build", "1.0.0+tf2.17.1.b2")]
+
+
 @pytest.fixture
 def recorded(lab: Lab) -> Lab:
     """Two published models whose provenance says from which files they were built."""

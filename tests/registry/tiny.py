@@ -25,7 +25,9 @@ def tiny_symbol(model: str, version: str) -> str:
 
 
 @functools.cache
-def tiny_libraries(model: str, version: str, more: str = "", *options: str) -> tuple[bytes, bytes]:
+def tiny_libraries(
+    model: str, version: str, more: str = "", *options: str, compiler: str = "gcc"
+) -> tuple[bytes, bytes]:
     """A static and a shared library of a package. `more` is C that both hold, `options` are the shared one's linker's."""
     symbol, package = tiny_symbol(model, version), package_name(model)
     with tempfile.TemporaryDirectory() as name:
@@ -34,16 +36,16 @@ def tiny_libraries(model: str, version: str, more: str = "", *options: str) -> t
         (folder / "all.c").write_text(more + definition)
         (folder / "static.c").write_text(more + definition.splitlines()[0] + "\n")
         for source in ("all", "static"):
-            run(["gcc", "-O1", "-fPIC", "-c", f"{source}.c", "-o", f"{source}.o"], cwd=folder)
+            run([compiler, "-O1", "-fPIC", "-c", f"{source}.c", "-o", f"{source}.o"], cwd=folder)
         soname = f"-Wl,-soname,lib{package}.so.{tiny_uid(version)}"
-        run(["gcc", "-shared", "-nostartfiles", *options, soname, "all.o", "-o", "lib.so"], cwd=folder)
+        run([compiler, "-shared", "-nostartfiles", *options, soname, "all.o", "-o", "lib.so"], cwd=folder)
         run(["ar", "rcsD", "lib.a", "static.o"], cwd=folder)
         return (folder / "lib.a").read_bytes(), (folder / "lib.so").read_bytes()
 
 
-def tiny_info(model: str, version: str) -> bytes:
+def tiny_info(model: str, version: str, target: str = "") -> bytes:
     """The info.json of a package of `tiny_libraries`."""
-    target = "aarch64" if platform.machine() == "aarch64" else "x86-64"
+    target = target or ("aarch64" if platform.machine() == "aarch64" else "x86-64")
     return json.dumps(
         {
             "package": package_name(model),
@@ -57,15 +59,15 @@ def tiny_info(model: str, version: str) -> bytes:
     ).encode()
 
 
-def tiny_files(model: str, version: str) -> dict[str, bytes | str]:
+def tiny_files(model: str, version: str, *, compiler: str = "gcc", target: str = "") -> dict[str, bytes | str]:
     """A whole package: bytes are a file, a string is a link's target."""
     name = package_name(model)
-    static, shared = tiny_libraries(model, version)
+    static, shared = tiny_libraries(model, version, compiler=compiler)
     return {
         f"include/{name}/model.h": f"// {model} {version}\n".encode(),
         f"lib/lib{name}.a": static,
         f"lib/lib{name}.so": shared,
         f"lib/lib{name}.so.{tiny_uid(version)}": f"lib{name}.so",
         f"lib/cmake/{name}/{name}Config.cmake": b"# " + version.encode(),
-        f"share/{name}/info.json": tiny_info(model, version),
+        f"share/{name}/info.json": tiny_info(model, version, target),
     }

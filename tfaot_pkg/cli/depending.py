@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,6 +38,12 @@ ToolchainOption = Annotated[
         help="Only packages built with this TensorFlow: '>=2.17,<2.20' or 2.17.1. (default: any)",
     ),
 ]
+ArchOption = Annotated[
+    str,
+    typer.Option(
+        "--arch", metavar="NAME", help="Packages for this architecture: x86_64, aarch64. (default: this machine's)"
+    ),
+]
 LockOption = Annotated[Path, typer.Option("--lock", metavar="FILE", help="The lock file.")]
 
 
@@ -68,6 +76,7 @@ def install(
     target: TargetOption = None,
     toolchain: ToolchainOption = "",
     channel: FollowOption = "",
+    arch: ArchOption = "",
     allow_custom_files: Annotated[
         bool,
         typer.Option(
@@ -89,13 +98,13 @@ def install(
             raise typer.BadParameter(
                 "the lock file fixes targets, toolchain and channel: give these to tfaot-pkg resolve"
             )
-        done = _install_locked(session, lock or _LOCK, prefix, words, custom=allow_custom_files)
+        done = _install_locked(session, lock or _LOCK, prefix, words, arch, custom=allow_custom_files)
     else:
         if lock is not None:
             raise typer.BadParameter("--lock needs --locked")
         if not words:
             raise typer.BadParameter("name a package, or give --locked")
-        constraints = Constraints.parse(tuple(target or ()), toolchain, channel)
+        constraints = Constraints.parse(tuple(target or ()), toolchain, channel, arch).used_on(platform.machine())
         done = _install_newest(session, prefix, words, constraints, custom=allow_custom_files)
     document = {"prefix": str(prefix.absolute()), "packages": done}
     if not done:
@@ -117,13 +126,15 @@ def _cmake_lines(prefix: Path, done: Sequence[InstalledEntry]) -> list[str]:
 
 
 def _install_locked(
-    session: Session, file: Path, prefix: Path, names: list[str], *, custom: bool
+    session: Session, file: Path, prefix: Path, names: list[str], arch: str, *, custom: bool
 ) -> Sequence[InstalledEntry]:
     from tfaot_pkg.registry.dependencies.install import install_locked
     from tfaot_pkg.registry.dependencies.lock import Lock
+    from tfaot_pkg.registry.dependencies.resolution import Constraints
 
     content = Lock.read(file)
-    return install_locked(_opened(session, content, file), content, prefix, names, custom=custom)
+    machine = Constraints.parse(architecture=arch).machine or content.constraints.used_on(platform.machine()).machine
+    return install_locked(_opened(session, content, file), content, prefix, names, custom=custom, machine=machine)
 
 
 def _install_newest(
@@ -156,6 +167,7 @@ def resolve(
     target: TargetOption = None,
     toolchain: ToolchainOption = "",
     channel: FollowOption = "",
+    arch: ArchOption = "",
     lock: LockOption = _LOCK,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write no lock file.")] = False,
 ) -> Result:
@@ -170,9 +182,9 @@ def resolve(
 
     # Before the registry is opened, as in `install`.
     wanted = [Requirement.parse(text) for text in requirements]
-    constraints = Constraints.parse(tuple(target or ()), toolchain, channel)
+    constraints = Constraints.parse(tuple(target or ()), toolchain, channel, arch)
     opened = session.open_registry()
-    resolution = resolve_all(opened, wanted, constraints)
+    resolution = resolve_all(opened, wanted, constraints.used_on(platform.machine()))
     made = lock_of(resolution, wanted, constraints, _registry(session, opened, lock))
     written = not dry_run and made.write(lock.absolute())
     status = "not written" if dry_run else "written" if written else "unchanged"
@@ -208,7 +220,7 @@ def outdated(
     from tfaot_pkg.registry.dependencies.lock import outdated as find_outdated
 
     before = Lock.read(lock)
-    standing = find_outdated(_opened(session, before, lock), before)
+    standing = find_outdated(_opened(session, before, lock), _here(before))
     old = [one for one in standing if one.is_outdated]
     document = {"lock": str(lock), "outdated": old}
     return Result(document=document, text="\n".join(map(_outdated_text, old)) or "all locked versions are the newest")
@@ -244,7 +256,7 @@ def update(
     opened = _opened(session, before, lock)
     # Before anything is chosen: a registry that lost its signatures must not rewrite the lock file.
     check_trust(opened, before.registry)
-    resolution = resolve_anew(opened, before, names or ())
+    resolution = resolve_anew(opened, _here(before), names or ())
     # The file goes on naming its registry, which on this machine may have been opened under another name.
     named = _registry(session, opened, lock) if session.registry is not None else _again(opened, before)
     after = lock_of(resolution, before.requirements, before.constraints, named)
@@ -286,6 +298,11 @@ def _opened(session: Session, lock: Lock, file: Path) -> StaticRegistry:
             f"{file} names the registry {known_as}: {error.message}",
             hint=f"{error.hint}; or name another place with --registry" if error.hint else "",
         ) from error
+
+
+def _here(lock: Lock) -> Lock:
+    """`lock`, for resolving it anew on this machine."""
+    return replace(lock, constraints=lock.constraints.used_on(platform.machine()))
 
 
 def _registry(session: Session, opened: StaticRegistry, lock: Path) -> LockedRegistry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -85,16 +86,22 @@ def show(
     sbom: Annotated[bool, typer.Option("--sbom", help="Print its bill of materials (CycloneDX JSON).")] = False,
     validation: Annotated[bool, typer.Option("--validation", help="Print its validation report (JSON).")] = False,
     channel: FollowOption = "",
+    arch: Annotated[
+        str, typer.Option("--arch", metavar="NAME", help="The package for this architecture: x86_64, aarch64.")
+    ] = "",
 ) -> Result:
     """Show one version of a package: interface, targets, origin; or one of its documents, as it was published.
 
     Examples: tfaot-pkg show digits@1.0.0; tfaot-pkg show digits@1.0.0 --sbom
     """
+    from tfaot_pkg.registry.dependencies.resolution import Constraints
     from tfaot_pkg.registry.files.layout import LATENCY
     from tfaot_pkg.registry.reader import INFO, VALIDATION
 
     opened = session.open_registry()
-    entry = opened.resolve(package, channel)
+    entry = opened.resolve(package, channel, Constraints.parse(architecture=arch).machine)
+    # Without --arch: this machine's, or whatever there is.
+    entry = entry.on(arch or platform.machine()) or entry
     asked = {"provenance": provenance, "attestation": attestation, "sbom": sbom, "validation": validation}
     roles = [role for role, wanted in asked.items() if wanted]
     if roles:
@@ -107,6 +114,7 @@ def show(
     channels = opened.channels_of(entry.package)
     document = {
         **entry.as_dict(),
+        "architectures": [one.architecture for one in entry.trees],
         "channels": channels,
         "validated": validated,
         "hashes": hashes,
@@ -219,6 +227,7 @@ def _show_text(
         **border_rows(entry.signature),
         "batch sizes": entry.batch_sizes_text,
         "targets": ", ".join(entry.targets),
+        "also for": "; ".join(", ".join(one.targets) for one in entry.others),
         **verified_rows(validated),
         **more,
         "toolchain": entry.toolchain,

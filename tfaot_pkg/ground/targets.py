@@ -78,6 +78,9 @@ TARGETS: dict[str, Target] = {
     )
 }
 
+ARCHITECTURES = tuple(dict.fromkeys(target.architecture for target in TARGETS.values()))
+"""As `uname -m` prints them."""
+
 DEFAULT_TARGETS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 """All targets share the weights, and code is small: by default, a package uses AVX-512 if a CPU has it."""
 

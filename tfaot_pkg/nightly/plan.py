@@ -10,6 +10,7 @@ from typing import get_args
 
 from tfaot_pkg.errors import SourceError, SpecError, TfaotError
 from tfaot_pkg.ground.keys import Key
+from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.nightly import reasons
 from tfaot_pkg.nightly.depends import dependencies_of
 from tfaot_pkg.nightly.models import Model, Models, Unreadable
@@ -97,15 +98,28 @@ def candidates(
 
 
 def newest_build(task: Task, versions: Sequence[RegistryEntry]) -> tuple[RegistryEntry | None, int]:
-    """The entry of the highest build number of `task`, and that number. Pure."""
+    """The entry of the highest build number of `task` for its architecture, and the number before the next one.
+
+    Pure. A build that is there for other architectures only is not the task's, but its number is the task's next one.
+    """
+    builds, machine = _builds(task, versions), _architecture(task)
     # Yanked builds count, because their numbers are taken; b10 is newer than b9.
-    number, newest = max(_builds(task, versions), key=lambda one: one[0], default=(0, None))
-    return newest, number
+    last, entry = max(builds, key=lambda one: one[0], default=(0, None))
+    own = [(number, found) for number, one in builds if (found := one.on(machine)) is not None]
+    newest = max(own, key=lambda one: one[0], default=(0, None))[1]
+    lacks_this = entry is not None and entry.on(machine) is None and entry.yanked is None
+    return newest, last - 1 if lacks_this else last
+
+
+def _architecture(task: Task) -> str:
+    """That of the targets of `task`; empty if they are not known."""
+    return TARGETS[task.targets[0]].architecture if task.targets else ""
 
 
 def yanked_builds(task: Task, versions: Sequence[RegistryEntry]) -> tuple[RegistryEntry, ...]:
     """The builds of `task` that were yanked. Pure."""
-    return tuple(entry for _, entry in _builds(task, versions) if entry.yanked is not None)
+    here = (entry.on(_architecture(task)) for _, entry in _builds(task, versions))
+    return tuple(entry for entry in here if entry is not None and entry.yanked is not None)
 
 
 def _builds(task: Task, versions: Sequence[RegistryEntry]) -> list[tuple[int, RegistryEntry]]:

@@ -154,12 +154,14 @@ class Publisher:
         """Whether the published package of `decision` is not in the default channel."""
         registry = FolderRegistry.find(self.registry, keys=self.keys)
         entries = registry.entries(package_name(decision.task.model)) if registry is not None else ()
-        return any(entry.key == decision.key and entry.yanked is None and not entry.offered for entry in entries)
+        trees = (tree for entry in entries for tree in entry.trees)
+        return any(tree.key == decision.key and tree.yanked is None and not tree.offered for tree in trees)
 
     def _published(self, decision: Decision) -> Release | None:
         """The published package of `decision`, None if it is missing or yanked."""
         registry = FolderRegistry.find(self.registry, keys=self.keys)
-        for entry in registry.entries(package_name(decision.task.model)) if registry is not None else ():
+        entries = registry.entries(package_name(decision.task.model)) if registry is not None else ()
+        for entry in (tree for one in entries for tree in one.trees):
             # By key: the version alone does not tell that the content is what the note is about.
             if (entry.key, entry.yanked) == (decision.key, None):
                 assert registry is not None

@@ -147,7 +147,9 @@ def _publication(
 
 def _present(registry: FolderRegistry, spec: ModelSpec) -> RegistryEntry | None:
     entries = registry.entries(spec.model.package_name)
-    return next((entry for entry in entries if entry.version == spec.model.version), None)
+    machine = TARGETS[spec.compilation.targets[0]].architecture
+    # A version may be there for another architecture only: then this one is added to it.
+    return next((entry.on(machine) for entry in entries if entry.version == spec.model.version), None)
 
 
 def _require_same(present: RegistryEntry, plan: Plan) -> None:

@@ -131,7 +131,7 @@ def _count(
     """Take the package of `index` into account: its blobs, by the entries that name them, and its search line."""
     found.packages += 1
     found.versions += len(index.entries)
-    for entry in index.entries:
+    for entry in index.trees:
         blobs.update(dict.fromkeys(entry.blobs.values(), entry))
     _check_log(index, state, found)
     summary = summary_of(index.package, index.entries, index.deprecation)
@@ -144,7 +144,7 @@ def _check_log(index: IndexFile, state: SignedState | None, found: Audit) -> Non
         f"{index.package}: {fault}"
         for fault in chain_faults([(one.raw, one.event) for one in index.lines if one.event])
     )
-    trees = {(entry.order, entry.tree) for entry in index.entries}
+    trees = {(entry.order, entry.tree) for entry in index.trees}
     for channel, builds in index.standing.pointers.items():
         for one in builds.values():
             if any((Version(one.build), tree) not in trees for tree in one.trees):
@@ -353,7 +353,7 @@ def _live(registry: FolderRegistry) -> set[str]:
     state = signed_state(registry, found)
     with Silent().step("index") as step:
         for index in index_files(registry, state, found, step):
-            for entry in index.entries:
+            for entry in index.trees:
                 live |= {blob_path(blob.sha256, registry.config.download) for blob in entry.blobs.values()}
             # A line of a newer tool may refer to blobs that we do not know of.
             if any(line.version and line.entry is None for line in index.lines):

@@ -2,13 +2,17 @@
 
 A line never changes once it is written, except for `yanked`. Readers ignore names that they do not know; writers keep
 them. A line whose `v` is newer than ours is skipped by readers (an older tool still sees the older versions).
+
+A version has an install tree for each of several architectures: its first line has `v` 1, the others have 2 and name it
+as `of`. Their own `version` ends with the architecture: tools that know only 1 reject two lines of one version, skip
+those of a newer form, and remove no blobs of a registry that has any.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,6 +23,7 @@ from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.ground.documents import convert, fields_of, read_json, write
 from tfaot_pkg.ground.keys import Key, sha256_bytes, sha256_file
 from tfaot_pkg.ground.signature import Signature
+from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.package.name import current_name, is_package_name, spellings
 from tfaot_pkg.registry.events import KIND as EVENT
 from tfaot_pkg.registry.events import Event
@@ -27,6 +32,8 @@ from tfaot_pkg.registry.files.layout import PREFIX, is_sha256
 _IN_WORD = re.compile(r"(?<=[a-z])(?=[0-9])")
 SCHEMA = 1
 """The `v` of the lines that this code writes."""
+TREE_SCHEMA = 2
+"""The `v` of lines about further install trees of a version."""
 _ROLE = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 
@@ -64,7 +71,8 @@ class RegistryEntry:
     `attestors` are the keys that signed its provenance (attestation.py), by id, as in TUF's metadata,
     `yanked` is the reason for a yank or None, `published` is UTC in ISO 8601 (empty before publication),
     `extra` holds names that a newer tool wrote. Not in the line: `channels` have it, by the package's log (events.py),
-    `offered` is whether it may be chosen by who names no channel.
+    `offered` is whether it may be chosen by who names no channel, `others` are the version's trees for other
+    architectures.
     """
 
     name: str
@@ -90,11 +98,31 @@ class RegistryEntry:
     extra: Mapping[str, object] = field(default_factory=dict)
     channels: tuple[str, ...] = field(default=(), compare=False)
     offered: bool = field(default=True, compare=False)
+    others: tuple[RegistryEntry, ...] = field(default=(), compare=False)
 
     @property
     def package(self) -> str:
         """The package that this is a version of, in the spelling of today."""
         return current_name(self.name)
+
+    @property
+    def architecture(self) -> str:
+        """That of its targets (`x86_64`); empty for targets that this version does not know."""
+        found = {TARGETS[name].architecture for name in self.targets if name in TARGETS}
+        return found.pop() if len(found) == 1 else ""
+
+    @property
+    def trees(self) -> tuple[RegistryEntry, ...]:
+        """The version for every architecture, the one that was published first before the others."""
+        return (replace(self, others=()), *self.others)
+
+    def on(self, architecture: str) -> RegistryEntry | None:
+        """The version for `architecture` (empty: as it is), with the others beside it; None if there is none."""
+        if architecture in ("", self.architecture):
+            return self
+        trees = self.trees
+        chosen = next((one for one in trees if one.architecture == architecture), None)
+        return chosen and replace(chosen, others=tuple(one for one in trees if one is not chosen))
 
     @property
     def order(self) -> Version:
@@ -123,6 +151,16 @@ class RegistryEntry:
             if line[name] == unknown:
                 del line[name]
         return {**self.extra, "v": SCHEMA, **line, "yanked": self.yanked if self.yanked is not None else False}
+
+    def tree_line(self) -> bytes:
+        """The canonical form of a further tree of a version that has a line, with its line end."""
+        return write({**self.as_dict(), "v": TREE_SCHEMA, "of": self.version, "version": self.line_version})
+
+    @property
+    def line_version(self) -> str:
+        """What the line of a further tree has as its version."""
+        word = self.architecture.replace("_", ".")
+        return f"{self.version}{'.' if '+' in self.version else '+'}{word}"
 
     @property
     def batch_sizes_text(self) -> str:
@@ -154,7 +192,8 @@ class IndexLine:
     """A line of an index file, without its line end.
 
     `name` is the package's, in the spelling that the line has. `version` is empty if the line is not about a version;
-    `entry` is None there, and if a newer tool wrote it. `event` is one of the package's log.
+    `of` is the version if it is about a further tree of one. `entry` is None in other lines, and if a newer tool wrote
+    it. `event` is one of the package's log.
     """
 
     name: str
@@ -163,6 +202,7 @@ class IndexLine:
     raw: bytes
     deprecation: Deprecation | None = None
     event: Event | None = None
+    of: str = ""
 
 
 def parse_index(data: bytes, file: str, package: str) -> tuple[IndexLine, ...]:
@@ -179,12 +219,13 @@ def parse_lines(data: bytes, file: str, package: str) -> tuple[IndexLine, ...]:
     parsed = tuple(_parse_line(line, file, number, package) for number, line in enumerate(lines, 1))
     seen: dict[Version, int] = {}
     for number, one in enumerate(parsed, 1):
-        if not one.version:
+        version = one.entry.line_version if one.of and one.entry else one.version
+        if not version:
             continue
         # By value: 1.0 and 1.0.0 are the same version.
-        first = seen.setdefault(Version(one.version), number)
+        first = seen.setdefault(Version(version), number)
         if first != number:
-            _damaged(file, number, f"version {one.version} is on line {first} already")
+            _damaged(file, number, f"version {version} is on line {first} already")
     return parsed
 
 
@@ -210,12 +251,13 @@ class _Line:
     name: str
     kind: str = ""
     version: str = ""
+    of: str = ""
     deprecated: object = None
 
 
 _OPTIONAL = {"any_batch_size": False, "attestors": {}, "glibc": "", "rows_independent": None}
 """Fields that a line may lack, and their values then."""
-_NOT_IN_LINE = ("extra", "channels", "offered")
+_NOT_IN_LINE = ("extra", "channels", "offered", "others")
 _KNOWN = frozenset(field.name for field in fields(RegistryEntry)) - {*_NOT_IN_LINE}
 
 
@@ -240,6 +282,11 @@ def _line_from(value: object, package: str, raw: bytes) -> IndexLine:
     except InvalidVersion:
         raise ValueError(f"{line.version!r} is not a version") from None
     assert isinstance(value, dict)
+    if line.v == TREE_SCHEMA and line.of:
+        entry = _entry_from({**{name: item for name, item in value.items() if name != "of"}, "version": line.of})
+        if entry.line_version != line.version:
+            raise ValueError(f"version is {line.version!r}, not {entry.line_version!r}")
+        return IndexLine(name=line.name, version="", entry=entry, raw=raw, of=line.of)
     return IndexLine(name=line.name, version=line.version, entry=_entry_from(value) if is_known else None, raw=raw)
 
 

@@ -145,10 +145,11 @@ class FolderRegistry(StaticRegistry):
                 commit.require()
 
     def publish(self, entry: RegistryEntry, blobs: Mapping[str, Path | bytes]) -> Published:
-        """Add a version; `blobs` gives the content of each of the entry's blobs by role.
+        """Add a version, or to a version the tree for a further architecture; `blobs` gives the content of each of the
+        entry's blobs by role.
 
         If the same version with the same key and tree is there already, only lost blobs are put back.
-        Raises RegistryError for the same version with another key or tree, TrustError if a blob is not
+        Raises RegistryError for the same version and architecture with another key or tree, TrustError if a blob is not
         what the entry says or the registry's keys are missing, StorageError.
         """
         check_new(entry)
@@ -157,9 +158,11 @@ class FolderRegistry(StaticRegistry):
         with self.writing() as commit:
             index = self.index_before(commit, entry.package)
             present = index.line_of(entry.version)
-            if present is not None:
+            version = next((one for one in index.entries if one.order == entry.order), None)
+            is_further = version is not None and _is_further(version, entry)
+            if present is not None and not is_further:
                 # The version is there, but its search shard may not be: a publisher may have been killed in between.
-                done = self._already_published(present, entry, blobs)
+                done = self._already_published(present, version and version.on(entry.architecture), entry, blobs)
                 self.apply(commit, {index.package: (index, index)})
                 return done
             commit.require()
@@ -168,7 +171,8 @@ class FolderRegistry(StaticRegistry):
                 self._drop_leftovers(self.blobs.path(blob))
                 self.blobs.put(blob, blobs[role])
             final = replace(entry, published=entry.published or commit.moment())
-            self.apply(commit, {index.package: (index, index.with_entry(final))})
+            after = index.with_tree(final) if is_further else index.with_entry(final)
+            self.apply(commit, {index.package: (index, after)})
             return Published(status="published", registry=self.root, entry=final)
 
     def yank(self, package: str, version: str, reason: str, *, by: str = "") -> RegistryEntry:
@@ -298,19 +302,23 @@ class FolderRegistry(StaticRegistry):
         return shards
 
     def _already_published(
-        self, present: IndexLine, entry: RegistryEntry, blobs: Mapping[str, Path | bytes]
+        self,
+        line: IndexLine,
+        present: RegistryEntry | None,
+        entry: RegistryEntry,
+        blobs: Mapping[str, Path | bytes],
     ) -> Published:
-        if present.entry is None:
+        if present is None:
             raise RegistryError(
-                f"{entry.name}@{present.version} was published by a newer version of tfaot-pkg",
+                f"{entry.name}@{line.version} was published by a newer version of tfaot-pkg",
                 hint="upgrade tfaot-pkg, or raise the version in the spec (model.version)",
             )
-        refuse_other_content(present.entry, entry)
-        for role, blob in present.entry.blobs.items():
+        refuse_other_content(present, entry)
+        for role, blob in present.blobs.items():
             # A blob is put back only if it is the content that the index names.
             if blob == entry.blobs.get(role) and not self.blobs.has(blob):
                 self.blobs.put(blob, blobs[role])
-        return Published(status="already published", registry=self.root, entry=present.entry)
+        return Published(status="already published", registry=self.root, entry=present)
 
     def _drop_leftovers(self, path: Path) -> None:
         """Remove what a publisher that was killed left beside `path`: we hold the lock, so nobody writes there."""
@@ -338,6 +346,28 @@ def _index(files: FolderFiles, config: RegistryConfig, anchor: Anchor | None) ->
             f"signatures: delete {anchor.folder}",
         )
     return PlainIndex(files=files)
+
+
+def _is_further(version: RegistryEntry, entry: RegistryEntry) -> bool:
+    """Whether `entry` is `version` for an architecture that it lacks. Raises RegistryError if it is another model."""
+    if not (entry.architecture and version.architecture) or version.on(entry.architecture) is not None:
+        return False
+    require_same_interface(version, entry)
+    return True
+
+
+def require_same_interface(present: RegistryEntry, entry: RegistryEntry) -> None:
+    """Raise RegistryError unless `entry`, for another architecture, is what programs take for the version `present`."""
+    fields = ("model", "signature", "license", "description", "dependencies")
+    differing = [name for name in fields if getattr(present, name) != getattr(entry, name)]
+    if differing:
+        raise RegistryError(
+            f"{present} is published for {present.architecture}; for {entry.architecture} it would differ in "
+            + ", ".join(differing),
+            hint="one version is one model on every architecture: raise the version in the spec (model.version)",
+        )
+    if present.yanked is not None:
+        raise RegistryError(f"{present} was yanked: {present.yanked}", hint="raise the version in the spec")
 
 
 def refuse_other_content(present: RegistryEntry, entry: RegistryEntry) -> None:

@@ -44,7 +44,9 @@ def history(registry: StaticRegistry, package: str) -> tuple[Happened, ...]:
 
 def _happened(line: IndexLine) -> Happened:
     if (entry := line.entry) is not None:
-        return Happened(at=entry.published, do="publish", keys=tuple(sorted(entry.attestors)), build=entry.version)
+        what = f"for {entry.architecture}" if line.of else ""
+        keys = tuple(sorted(entry.attestors))
+        return Happened(at=entry.published, do="publish", keys=keys, build=entry.version, reason=what)
     event = line.event
     assert event is not None
     return Happened(

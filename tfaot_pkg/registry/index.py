@@ -44,11 +44,24 @@ class IndexFile:
     @property
     def entries(self) -> tuple[RegistryEntry, ...]:
         """The versions that this tool can read, oldest version first, with the channels that have them."""
-        found = sorted((line.entry for line in self.lines if line.entry), key=lambda entry: entry.rank)
         standing = self.standing
-        if not standing.pointers:
-            return tuple(found)
-        return tuple(replace(one, channels=standing.channels_of(one.version, one.tree)) for one in found)
+
+        def told(entry: RegistryEntry) -> RegistryEntry:
+            return replace(entry, channels=standing.channels_of(entry.version, entry.tree))
+
+        found = sorted((line.entry for line in self.lines if line.version and line.entry), key=lambda one: one.rank)
+        if standing.pointers:
+            found = [told(one) for one in found]
+        others: dict[Version, list[RegistryEntry]] = {}
+        for line in self.lines:
+            if line.of and line.entry:
+                others.setdefault(line.entry.order, []).append(told(line.entry))
+        return tuple(replace(one, others=tuple(others[one.order])) if one.order in others else one for one in found)
+
+    @property
+    def trees(self) -> tuple[RegistryEntry, ...]:
+        """Every install tree of every version."""
+        return tuple(tree for entry in self.entries for tree in entry.trees)
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -71,6 +84,11 @@ class IndexFile:
         line = IndexLine(name=entry.name, version=entry.version, entry=entry, raw=entry.line()[:-1])
         return replace(self, lines=(*self.lines, line))
 
+    def with_tree(self, entry: RegistryEntry) -> IndexFile:
+        """With one more tree of a version that is there."""
+        line = IndexLine(name=entry.name, version="", entry=entry, raw=entry.tree_line()[:-1], of=entry.version)
+        return replace(self, lines=(*self.lines, line))
+
     def with_event(self, event: Event) -> IndexFile:
         line = IndexLine(name=self.package, version="", entry=None, raw=event.line(), event=event)
         return replace(self, lines=(*self.lines, line))
@@ -90,9 +108,7 @@ class IndexFile:
             raise RegistryError(
                 f"{self.package}@{version} was published by a newer version of tfaot-pkg", hint="upgrade tfaot-pkg"
             )
-        entry = replace(line.entry, yanked=reason)
-        changed = replace(line, entry=entry, raw=entry.line()[:-1])
-        return replace(self, lines=tuple(changed if one is line else one for one in self.lines))
+        return replace(self, lines=tuple(_yanked(one, version, reason) for one in self.lines))
 
     def with_deprecation(self, deprecation: Deprecation | None) -> IndexFile:
         """None takes it back."""
@@ -117,6 +133,14 @@ class IndexFile:
         """The file of the former spelling `name`: what tools that know no other one may see of this package."""
         lines = tuple(line for line in self.lines if line.name == name and line.deprecation is None)
         return replace(self, package=name, lines=lines).with_deprecation(self.deprecation)
+
+
+def _yanked(line: IndexLine, version: str, reason: str | None) -> IndexLine:
+    """`line` with that yank, if it is about `version`, all of whose trees are yanked together."""
+    if line.entry is None or line.entry.order != Version(version):
+        return line
+    entry = replace(line.entry, yanked=reason)
+    return replace(line, entry=entry, raw=(entry.tree_line() if line.of else entry.line())[:-1])
 
 
 def _deprecation_line(package: str, deprecation: Deprecation) -> IndexLine:

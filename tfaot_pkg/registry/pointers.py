@@ -62,16 +62,16 @@ class Pen:
         return index.with_event(replace(event, signatures=signatures))
 
 
-def moved(standing: Standing, channel: str, entries: Sequence[RegistryEntry]) -> Move:
-    """The move by which `channel` gets the build of `entries`, which are its trees."""
-    version = public(entries[0].version)
+def moved(standing: Standing, channel: str, entry: RegistryEntry) -> Move:
+    """The move by which `channel` gets the build `entry`, for every architecture that it has now."""
+    version = public(entry.version)
     before = standing.pointer(channel, version)
     return Move(
         channel=channel,
         version=version,
-        build=entries[0].version,
+        build=entry.version,
         before=before.build if before else "",
-        trees=tuple(sorted(entry.tree for entry in entries)),
+        trees=tuple(sorted(one.tree for one in entry.trees)),
     )
 
 
@@ -98,7 +98,7 @@ def begun(index: IndexFile, channels: Sequence[str], pen: Pen) -> IndexFile:
     for entry in index.entries:
         by_version.setdefault(public(entry.version), []).append(entry)
     best = [one for entries in by_version.values() if (one := newest(entries)) is not None]
-    moves = [moved(standing, channel, [entry]) for channel in channels for entry in best]
+    moves = [moved(standing, channel, entry) for channel in channels for entry in best]
     return pen.write(index, "begin", reason="channels were set up", moves=moves) if moves else index
 
 
@@ -233,9 +233,16 @@ def _candidate(index: IndexFile, channels: Channels, channel: str) -> RegistryEn
         for entry in index.entries
         if channels.has(entry, source)
         and entry.version not in out
-        and (there is None or (entry.toolchain == there.toolchain and entry.rank > there.rank))
+        and (there is None or (entry.toolchain == there.toolchain and _is_newer(entry, there, channel)))
     ]
     return newest(offered)
+
+
+def _is_newer(entry: RegistryEntry, there: RegistryEntry, channel: str) -> bool:
+    """Whether `entry` has something that `channel`, which has the build `there`, lacks: as a tree that was added."""
+    return entry.rank > there.rank or (
+        entry.version == there.version and any(channel not in one.channels for one in entry.trees)
+    )
 
 
 def _wait(index: IndexFile, entry: RegistryEntry, channels: Channels, channel: str, now: str) -> str:
@@ -243,7 +250,8 @@ def _wait(index: IndexFile, entry: RegistryEntry, channels: Channels, channel: s
     if hold := standing.held.get(channel):
         return f"held by {hold.by}: {hold.reason}"
     pointer = standing.pointer(source, entry.version)
-    since = entry.published if source == channels.first or pointer is None else pointer.since
+    newest_tree = max(one.published for one in entry.trees)
+    since = newest_tree if source == channels.first or pointer is None else pointer.since
     spent = nights_between(since, now)
     return "" if spent >= nights else f"{spent} of {nights} nights in {source}"
 

@@ -118,7 +118,7 @@ def promote(
 
     def change(index: IndexFile) -> list[Move]:
         entry = promoted(index, channels, wishes[index.package], reason=reason, location=registry.location)
-        move = moved(index.standing, chosen, [entry])
+        move = moved(index.standing, chosen, entry)
         pointer = index.standing.pointer(chosen, entry.version)
         return [] if pointer and (pointer.build, pointer.trees) == (move.build, move.trees) else [move]
 
@@ -137,7 +137,8 @@ def with_something_new(registry: FolderRegistry, channel: str, toolchain: str) -
         if chosen != channels.first and chosen not in index.standing.held:
             inside = [one for one in index.entries if channels.has(one, channels.before(chosen))]
             best = newest([one for one in inside if not rejection(one)])
-            if best and (there is None or best.version != there.version):
+            missing = best and any(chosen not in one.channels for one in best.trees)
+            if best and (there is None or best.version != there.version or missing):
                 found.append(name)
     return tuple(found)
 
@@ -178,7 +179,7 @@ def _promote_due(
             if wait := one.wait or _unserved(entry, channels, channel, indexes.__getitem__):
                 waiting.append(replace(one, wait=wait))
             else:
-                moves[one.package] = moved(index.standing, channel, [entry])
+                moves[one.package] = moved(index.standing, channel, entry)
         # Again, for those that waited for a canary or a dependency among these.
         if not moves:
             return waiting

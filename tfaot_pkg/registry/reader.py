@@ -93,27 +93,39 @@ def search(reader: RegistryReader, text: str) -> SearchResult:
     return SearchResult.of(matching, damaged)
 
 
-def resolve(reader: RegistryReader, requirement: Requirement | str, channel: str = "") -> RegistryEntry:
-    """The version that `requirement` means in `channel` (empty: the registry's default one).
+def resolve(
+    reader: RegistryReader, requirement: Requirement | str, channel: str = "", architecture: str = ""
+) -> RegistryEntry:
+    """The version that `requirement` means in `channel` (empty: the registry's default one), for `architecture` (empty:
+    any).
 
     Raises RegistryError with a line for every rejected version.
     """
     wanted = Requirement.parse(requirement) if isinstance(requirement, str) else requirement
-    entries = reader.entries(wanted.package)
+    entries = tuple(entry.on(architecture) or entry for entry in reader.entries(wanted.package))
     if not entries:
         raise unknown_package(reader, wanted.package)
     followed = Followed.of(reader, channel)
-    chosen = choose([entry for entry in entries if not followed.rejection(entry, wanted.names(entry))], wanted)
+
+    def fault(entry: RegistryEntry) -> str:
+        return followed.rejection(entry, wanted.names(entry)) or other_architecture(entry, architecture)
+
+    chosen = choose([entry for entry in entries if not fault(entry)], wanted)
     if chosen is None:
-        reasons = "\n".join(
-            f"  {entry.version}: {_rejection(entry, wanted) or followed.rejection(entry, wanted.names(entry))}"
-            for entry in entries
-        )
+        reasons = "\n".join(f"  {entry.version}: {_rejection(entry, wanted) or fault(entry)}" for entry in entries)
         raise RegistryError(
             f"no version of {wanted.package} in {reader.location} is {wanted.specifier or 'usable'}:\n{reasons}",
             hint=f"ask for another version; NAME@VERSION accepts a yanked one too{followed.hint}",
         )
     return chosen
+
+
+def other_architecture(entry: RegistryEntry, architecture: str) -> str:
+    """Why `entry` does not run on `architecture`; empty if it may."""
+    # Targets that this version does not know may be of any architecture.
+    if not architecture or not entry.architecture or entry.on(architecture) is not None:
+        return ""
+    return f"is for {' and '.join(sorted(one.architecture for one in entry.trees))}, not {architecture}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

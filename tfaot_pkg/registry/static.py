@@ -143,7 +143,12 @@ class StaticRegistry:
         entries, channels = self.index_file(package).entries, self.channels
         if channels is None:
             return entries
-        return tuple(replace(one, offered=channels.has(one, channels.default)) for one in entries)
+
+        def told(entry: RegistryEntry) -> RegistryEntry:
+            others = tuple(told(one) for one in entry.others)
+            return replace(entry, offered=channels.has(entry, channels.default), others=others)
+
+        return tuple(map(told, entries))
 
     def deprecation(self, package: str) -> Deprecation | None:
         """Whether `package` should not be used any more. Raises as `entries`."""
@@ -183,9 +188,9 @@ class StaticRegistry:
         paths = (blob_path(blob.sha256, self.config.download) for blob in blobs)
         return all(self.files.has(path) for path in paths)
 
-    def resolve(self, requirement: Requirement | str, channel: str = "") -> RegistryEntry:
+    def resolve(self, requirement: Requirement | str, channel: str = "", architecture: str = "") -> RegistryEntry:
         """The version that `requirement` (`NAME`, `NAME@VERSION`, `NAME>=1,<2`) means. Raises RegistryError."""
-        return reader.resolve(self, requirement, channel)
+        return reader.resolve(self, requirement, channel, architecture)
 
     @property
     def channels(self) -> Channels | None:

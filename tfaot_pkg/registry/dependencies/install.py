@@ -21,7 +21,7 @@ from tfaot_pkg.registry.dependencies.lock import Lock, LockedPackage, LockedRegi
 from tfaot_pkg.registry.dependencies.resolution import Constraints, Resolution, resolve
 from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
 from tfaot_pkg.registry.files.layout import PREFIX
-from tfaot_pkg.registry.reader import RegistryReader, Requirement
+from tfaot_pkg.registry.reader import RegistryReader, Requirement, other_architecture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,16 +69,22 @@ def install_requirements(
 
 
 def install_locked(
-    reader: RegistryReader, lock: Lock, prefix: Path, names: Sequence[str] = (), *, custom: bool = False
+    reader: RegistryReader,
+    lock: Lock,
+    prefix: Path,
+    names: Sequence[str] = (),
+    *,
+    custom: bool = False,
+    machine: str = "",
 ) -> tuple[InstalledEntry, ...]:
     """Install exactly what `lock` says, also versions that were yanked since; only `names` and what they depend on,
-    if some are given.
+    if some are given. `machine` is the architecture of what is installed (empty: that which was locked first).
 
     Everything or nothing is installed. Raises RegistryError (exit 16) if a version is gone,
     TrustError (exit 18) if its content or the registry's trust is not what was locked, and as `install_entries`.
     """
     check_trust(reader, lock.registry)
-    entries = [locked_entry(reader, package) for package in _selected(lock, names)]
+    entries = [locked_entry(reader, package, machine) for package in _selected(lock, names)]
     return install_entries(reader, entries, prefix, custom=custom)
 
 
@@ -127,8 +133,8 @@ def _files_of(reader: RegistryReader, entry: RegistryEntry, custom: bool) -> Ite
         yield lambda folder: unpack_sound(archive, folder, entry, custom=custom)
 
 
-def locked_entry(reader: RegistryReader, package: LockedPackage) -> RegistryEntry:
-    """The registry's entry of a locked version. Raises as `install_locked`."""
+def locked_entry(reader: RegistryReader, package: LockedPackage, machine: str = "") -> RegistryEntry:
+    """The registry's entry of a locked version, for `machine`. Raises as `install_locked`."""
     entries = reader.entries(package.name)
     # As versions: for PEP 440, 1.0 and 1.0.0 are the same.
     entry = next((one for one in entries if one.order == Version(package.version)), None)
@@ -138,6 +144,12 @@ def locked_entry(reader: RegistryReader, package: LockedPackage) -> RegistryEntr
             f"{package} is locked, but is no longer in {reader.location}",
             hint=f"there is {there}: tfaot-pkg update {package.name} locks another, --registry names a mirror",
         )
+    if fault := other_architecture(entry, machine):
+        raise RegistryError(
+            f"{package} {fault}", hint="tfaot-pkg resolve on that machine, or with --arch, finds another"
+        )
+    entry = _locked_tree(package, entry, machine)
+    package = package.of_tree(entry.tree, machine)
     # The version is not enough: an unsigned registry or a mirror may have changed it (decision 015).
     difference = package.difference(entry)
     if difference:
@@ -146,6 +158,22 @@ def locked_entry(reader: RegistryReader, package: LockedPackage) -> RegistryEntr
             hint="a published version never changes: install nothing from there until its maintainer has explained it",
         )
     return entry
+
+
+def _locked_tree(package: LockedPackage, entry: RegistryEntry, machine: str) -> RegistryEntry:
+    """The tree of `entry` that was locked for `machine`. Raises RegistryError if it was added since."""
+    if not machine or not entry.architecture:
+        # Without a machine: the tree that was locked, if it is there, or the first, which is then not as locked.
+        return next((one for one in entry.trees if one.tree == package.tree), entry)
+    chosen = entry.on(machine)
+    assert chosen is not None
+    locked_first = next((one for one in entry.trees if one.tree == package.tree), None)
+    if machine not in package.others and locked_first is not None and locked_first.architecture != machine:
+        raise RegistryError(
+            f"{package} was locked before it was published for {machine}",
+            hint=f"tfaot-pkg update {package.name} locks it for every architecture that it has now",
+        )
+    return chosen
 
 
 def check_trust(reader: RegistryReader, locked: LockedRegistry) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.ground.documents import fields_of, read, write_indented
 from tfaot_pkg.ground.storage import storage_errors, write_file
+from tfaot_pkg.ground.targets import ARCHITECTURES
 from tfaot_pkg.package.name import current_name, is_package_name, package_meant_by
 from tfaot_pkg.registry.dependencies.resolution import Constraints, Resolution, resolve
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry, newest
@@ -30,14 +31,34 @@ _HINT = "restore it from version control, or write a new one with tfaot-pkg reso
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LockedTree:
+    """A further install tree of a version."""
+
+    tree: str
+    blobs: Mapping[str, BlobRef]
+
+    def __post_init__(self) -> None:
+        if not is_sha256(self.tree):
+            raise ValueError("tree must be 64 hexadecimal digits")
+
+    @classmethod
+    def of(cls, entry: RegistryEntry) -> LockedTree:
+        return cls(tree=entry.tree, blobs=dict(sorted(entry.blobs.items())))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LockedPackage:
-    """One version, by what it contains: `tree` is the digest of the install tree, `blobs` go by role."""
+    """One version, by what it contains: `tree` is the digest of the install tree, `blobs` go by role.
+
+    `others` are its trees for other architectures, so that one lock file serves several machines.
+    """
 
     name: str
     version: str
     tree: str
     blobs: Mapping[str, BlobRef]
     dependencies: tuple[str, ...]
+    others: Mapping[str, LockedTree] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # Names become paths, and a lock file may come from anyone.
@@ -52,20 +73,36 @@ class LockedPackage:
 
     @classmethod
     def of(cls, entry: RegistryEntry) -> LockedPackage:
+        # In an order of its own: the machine that resolves must not change the file.
+        first, *others = sorted(entry.trees, key=lambda one: [*ARCHITECTURES, one.architecture].index(one.architecture))
         return cls(
             name=entry.package,
             version=entry.version,
-            tree=entry.tree,
-            blobs=dict(sorted(entry.blobs.items())),
+            tree=first.tree,
+            blobs=dict(sorted(first.blobs.items())),
             dependencies=entry.dependencies,
+            others={one.architecture: LockedTree.of(one) for one in others},
         )
+
+    def as_dict(self) -> dict[str, object]:
+        fields = fields_of(self)
+        # Lock files keep their bytes if a version is for one architecture.
+        if not self.others:
+            del fields["others"]
+        return fields
+
+    def of_tree(self, tree: str, machine: str) -> LockedPackage:
+        """What is locked of `tree`, or else for `machine`; of the first one, if that is all."""
+        matching = (one for one in self.others.values() if one.tree == tree)
+        found = next(matching, None if tree == self.tree else self.others.get(machine))
+        return replace(self, tree=found.tree, blobs=found.blobs) if found else self
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"
 
     def difference(self, entry: RegistryEntry) -> str:
         """What of `entry`'s content is not as locked; empty if all is."""
-        now = LockedPackage.of(entry)
+        now = LockedPackage.of(replace(entry, others=()))
         if now.tree != self.tree:
             return f"its files have the digest {now.tree}, {self.tree} is locked"
         for role, blob in self.blobs.items():
@@ -115,14 +152,13 @@ class Lock:
             targets=self.constraints.targets,
             toolchain=str(self.constraints.toolchain),
             channel=self.constraints.channel,
+            architecture=self.constraints.architecture,
             registry=self.registry,
             packages=self.packages,
         )
         fields = fields_of(document)
-        # Lock files keep their bytes if no channel was asked for.
-        if not document.channel:
-            del fields["channel"]
-        return fields
+        # Lock files keep their bytes if neither was asked for.
+        return {name: value for name, value in fields.items() if name not in ("channel", "architecture") or value}
 
     def to_bytes(self) -> bytes:
         return write_indented(self)
@@ -185,11 +221,12 @@ class _Document:
     registry: LockedRegistry
     packages: tuple[LockedPackage, ...]
     channel: str = ""
+    architecture: str = ""
 
     def lock(self) -> Lock:
         return Lock(
             requirements=tuple(map(Requirement.parse, self.requirements)),
-            constraints=Constraints.parse(self.targets, self.toolchain, self.channel),
+            constraints=Constraints.parse(self.targets, self.toolchain, self.channel, self.architecture),
             registry=self.registry,
             # Lock files that were written before decision 034 have the former spelling.
             packages=tuple(replace(package, name=current_name(package.name)) for package in self.packages),

@@ -7,7 +7,7 @@ locked; pre-releases by packaging's rules over all that is asked of a package.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -16,9 +16,9 @@ from resolvelib import AbstractProvider, BaseReporter, ResolutionImpossible, Res
 from resolvelib.resolvers import Resolution as Search
 
 from tfaot_pkg.errors import RegistryError
-from tfaot_pkg.ground.targets import TARGETS
+from tfaot_pkg.ground.targets import ARCHITECTURES, TARGETS
 from tfaot_pkg.registry.entry import RegistryEntry
-from tfaot_pkg.registry.reader import Followed, RegistryReader, Requirement, unknown_package
+from tfaot_pkg.registry.reader import Followed, RegistryReader, Requirement, other_architecture, unknown_package
 
 if TYPE_CHECKING:
     from resolvelib.structs import Matches, RequirementInformation
@@ -27,20 +27,44 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraints:
     """`targets`: a package must carry code for all of them; `toolchain`: the accepted versions of TensorFlow;
-    `channel`: the one whose builds are chosen (empty: the registry's default one).
+    `channel`: the one whose builds are chosen (empty: the registry's default one); `architecture`: of the machine on
+    which packages are used (empty: any, or that of `targets`).
     """
 
     targets: tuple[str, ...] = ()
     toolchain: SpecifierSet = field(default_factory=SpecifierSet)
     channel: str = ""
+    architecture: str = ""
 
     @classmethod
-    def parse(cls, targets: tuple[str, ...] = (), toolchain: str = "", channel: str = "") -> Constraints:
+    def parse(
+        cls, targets: tuple[str, ...] = (), toolchain: str = "", channel: str = "", architecture: str = ""
+    ) -> Constraints:
         """`toolchain` is a range (`>=2.17,<2.20`) or one version. Raises RegistryError."""
         unknown = sorted(set(targets) - TARGETS.keys())
         if unknown:
             raise RegistryError(f"{unknown[0]} is not a target", hint=f"targets are {', '.join(TARGETS)}")
-        return cls(targets=tuple(sorted(set(targets))), toolchain=_specifier(toolchain.strip()), channel=channel)
+        if architecture not in ("", *ARCHITECTURES):
+            raise RegistryError(
+                f"{architecture} is not an architecture", hint=f"architectures are {', '.join(ARCHITECTURES)}"
+            )
+        return cls(
+            targets=tuple(sorted(set(targets))),
+            toolchain=_specifier(toolchain.strip()),
+            channel=channel,
+            architecture=architecture,
+        )
+
+    @property
+    def machine(self) -> str:
+        """The architecture of what is chosen; empty for any."""
+        of_targets = {TARGETS[target].architecture for target in self.targets}
+        return self.architecture or (of_targets.pop() if len(of_targets) == 1 else "")
+
+    def used_on(self, machine: str) -> Constraints:
+        """These constraints on `machine` (as `uname -m`), unless they are of another architecture."""
+        is_known = machine in ARCHITECTURES and not self.machine
+        return replace(self, architecture=machine) if is_known else self
 
     def rejection(self, entry: RegistryEntry) -> str:
         """Why `entry` is rejected; empty if it is accepted."""
@@ -48,6 +72,8 @@ class Constraints:
         missing = [target for target in self.targets if target not in entry.targets]
         if missing:
             return f"has no code for {', '.join(missing)} (only {', '.join(entry.targets)})"
+        if fault := other_architecture(entry, self.machine):
+            return fault
         if self.toolchain and not _accepts(self.toolchain, entry.toolchain):
             return f"was compiled by {entry.toolchain}, which is not {self.toolchain}"
         return ""
@@ -222,7 +248,8 @@ class _Provider(AbstractProvider["_Wanted", RegistryEntry, str]):
 
     def entries(self, package: str) -> tuple[RegistryEntry, ...]:
         if package not in self._entries:
-            self._entries[package] = self.reader.entries(package)
+            machine = self.constraints.machine
+            self._entries[package] = tuple(one.on(machine) or one for one in self.reader.entries(package))
         return self._entries[package]
 
     def require_known(self, wanted: _Wanted) -> None:
