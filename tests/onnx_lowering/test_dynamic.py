@@ -61,6 +61,36 @@ def test_dense_layers_sum_bytes_and_scales_are_those_of_a_row(dtype: type, by_ro
     assert "quantized_dense" in _opcodes(raised) and "dense" not in _opcodes(raised)
 
 
+@pytest.mark.parametrize("by_row", [True, False])
+@pytest.mark.parametrize(("groups", "pads"), [(1, [1, 0, 2, 1]), (4, [1, 1, 1, 1]), (1, [0, 0, 0, 0])])
+def test_convolutions_sum_bytes_and_are_padded_by_the_zero_point_of_a_row(
+    groups: int, pads: list[int], by_row: bool
+) -> None:
+    random = np.random.default_rng(8)
+    filters = random.integers(-128, 128, (8, 4 // groups, 3, 3)).astype(np.int8)
+    nodes = [
+        node("DynamicQuantizeLinear", "x", "q s z"), node("ConvInteger", "q w z", "sums", pads=pads, group=groups),
+        node("Cast", "sums", "floats", to=1), node("Mul", "floats s", "y"),
+    ]  # fmt: skip
+    x = random.normal(size=(_ROWS, 4, 6, 5)) * 10.0 ** random.integers(-3, 4, (_ROWS, 1, 1, 1)) + 0.5
+    x = x.astype(np.float32)
+    program = lower(model_of(nodes, (None, 4, 6, 5), {"w": filters}, by_row=by_row))
+    verify(program)
+    raised, wanted = run(program), []
+    verify(raised)
+    for part in _each(x, by_row=by_row):
+        found, scale, zero = _quantized(part)
+        seen = np.pad(found - zero, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])))
+        windows = np.lib.stride_tricks.sliding_window_view(seen, (3, 3), axis=(2, 3))
+        pairs = zip(np.split(windows, groups, 1), np.split(filters.astype(np.int64), groups), strict=True)
+        total = np.concatenate([np.einsum("nchwij,ocij->nohw", *pair) for pair in pairs], 1)
+        wanted.append(total.astype(np.float32) * scale)
+    for each in (program, raised):
+        (made,) = interpret.run(each, _ROWS, [x], {})
+        np.testing.assert_array_equal(made, np.concatenate(wanted))
+    assert "quantized_conv2d" in _opcodes(raised) and "conv2d" not in _opcodes(raised)
+
+
 def _sigmoid(x: Array) -> Array:
     return np.asarray(1 / (1 + np.exp(-x.astype(np.float64))))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -111,6 +111,20 @@ def test_a_note_names_the_islands_of_floats_and_nothing_else() -> None:
     assert note == "results in float32, not in integers: Softmax (Softmax_of_test)"
 
 
+def test_sums_of_bytes_that_become_bytes_are_no_island() -> None:
+    graph = _Graph()
+    x = graph.bytes_of("x", _STEP, np.uint8(_ZERO))
+    graph.add("Add", f"{x} {x}", "sum")
+    graph.add("Relu", "sum", "m")
+    graph.bytes_of("m", _MADE, np.uint8(_MADE_ZERO), "y")
+    assert not lowered(model_of(graph.nodes, (None, 4), graph.constants), []).warnings
+    graph.nodes.pop()
+    graph.add("Softmax", "m", "y")
+    graph.constants |= {"unused": np.float32(0)}
+    (note,) = lowered(model_of(graph.nodes, (None, 4), graph.constants), []).warnings
+    assert "Add (Add_of_test)" in note and "Relu" in note
+
+
 def test_of_files_with_ranges_of_each_call_a_note_names_layers_alone() -> None:
     graph = _Graph()
     weights = graph.random.integers(-127, 128, (40, 9)).astype(np.int8)
@@ -183,6 +197,103 @@ def test_bytes_that_are_only_moved_are_the_same_bytes() -> None:
     (made,) = interpret.run(program, _ROWS, [given], {})
     np.testing.assert_array_equal(made, _whole(given).reshape(_ROWS, 6).astype(np.float32) * _STEP)
     assert _opcodes(program).count("round-nearest-even") == 1
+
+
+_MOVES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any], Callable[[Array], Array]]] = {
+    "Gather": ({"i": [2, 0, 2]}, {"axis": 1}, lambda x: x[:, [2, 0, 2]]),
+    "Pad": ({"i": [0, 0, 1, 0, 0, 0, 0, 2]}, {}, lambda x: np.pad(x, ((0, 0), (0, 0), (1, 0), (0, 2)))),
+    "Slice": ({"i": [1], "j": [4], "k": [1]}, {}, lambda x: x[:, 1:4]),
+    "Tile": ({"i": [1, 1, 2, 1]}, {}, lambda x: np.tile(x, (1, 1, 2, 1))),
+    "Split": ({"i": [1, 3]}, {"axis": 1}, lambda x: x[:, :1]),
+    "SpaceToDepth": (
+        {},
+        {"blocksize": 2},
+        lambda x: x.reshape(_ROWS, 4, 1, 2, 1, 2).transpose(0, 3, 5, 1, 2, 4).reshape(_ROWS, 16, 1, 1),
+    ),
+    "GlobalMaxPool": ({}, {}, lambda x: x.max((2, 3), keepdims=True)),
+    "Resize": (
+        {"i": np.array([], np.float32), "j": np.array([1, 1, 2, 2], np.float32)},
+        {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+        lambda x: x.repeat(2, 2).repeat(2, 3),
+    ),
+}
+"""Constants and attributes of a node, and what it does."""
+
+
+@pytest.mark.parametrize("op", _MOVES)
+def test_what_moves_elements_moves_bytes(op: str) -> None:
+    constants, attributes, move = _MOVES[op]
+    graph = _Graph()
+    x = graph.bytes_of("x", _STEP, np.uint8(_ZERO))
+    graph.constants |= {name: np.asarray(each) for name, each in constants.items()}
+    graph.add(op, " ".join([x, *constants]), "m more" if op == "Split" else "m", **attributes)
+    graph.bytes_of("m", _STEP, np.uint8(_ZERO), "y")
+    program, given = run(graph.program(4, 2, 2)), _floats(graph, 4, 2, 2)
+    (made,) = interpret.run(program, _ROWS, [given], {})
+    np.testing.assert_array_equal(made, move(_whole(given)).astype(np.float32) * _STEP)
+    assert _opcodes(program).count("round-nearest-even") == 1
+
+
+def test_parts_of_several_scales_become_bytes_of_one_before_they_are_joined() -> None:
+    graph, steps = _Graph(), (_STEP, np.float32(0.05))
+    for name, step in zip("ab", steps, strict=True):
+        graph.add("Identity", "x", name)
+        graph.bytes_of(name, step, np.uint8(_ZERO))
+    graph.add("Concat", "a_floats b_floats a_floats", "m", axis=1)
+    graph.bytes_of("m", _STEP, np.uint8(_ZERO), "y")
+    program, given = graph.program(3), _floats(graph, 3)
+    second = np.clip(np.rint(given / steps[1]) + np.float32(_ZERO), 0, 255) - np.float32(_ZERO)
+    again = np.clip(np.rint(second * steps[1] / _STEP), -_ZERO, 255 - _ZERO)
+    whole = _whole(given)
+    for each in (program, run(program)):
+        (made,) = interpret.run(each, _ROWS, [given], {})
+        np.testing.assert_array_equal(made, np.concatenate([whole, again, whole], 1).astype(np.float32) * _STEP)
+    joined = [each.shape.dtype for each in program.entry.operations if each.opcode == "concatenate"]
+    assert "u8" in joined and _opcodes(run(program)).count("round-nearest-even") == 3
+
+
+def test_lookups_are_those_of_bytes() -> None:
+    graph = _Graph()
+    table = graph.random.integers(-128, 128, (20, 6)).astype(np.int8)
+    graph.constant("table", table, _STEP, 0)
+    graph.constants |= {"none": np.float32(0.5)}
+    graph.add("Cast", "x", "index", to=7)
+    graph.add("Gather", "table index", "found")
+    graph.bytes_of("found", _STEP, np.int8(0), "y")
+    program, given = run(graph.program(3)), graph.random.integers(0, 20, (_ROWS, 3))
+    (made,) = interpret.run(program, _ROWS, [given.astype(np.float32)], {})
+    np.testing.assert_array_equal(made, table[given].astype(np.float32) * _STEP)
+    assert "round-nearest-even" not in _opcodes(program)
+
+
+def test_the_mean_of_an_image_is_a_sum_of_integers() -> None:
+    """As QLinearGlobalAveragePool of ONNX Runtime: half a step is exact, and goes to the even byte."""
+    graph = _Graph()
+    x = graph.bytes_of("x", _STEP, np.uint8(_ZERO))
+    graph.add("GlobalAveragePool", x, "m")
+    graph.bytes_of("m", _STEP, np.uint8(_ZERO), "y")
+    program, given = graph.program(3, 4, 2), _floats(graph, 3, 4, 2)
+    sums = _whole(given).sum((2, 3), keepdims=True)
+    assert np.any(sums % 8 == 4)
+    for each in (program, run(program)):
+        (made,) = interpret.run(each, _ROWS, [given], {})
+        np.testing.assert_array_equal(made, np.rint(sums / 8).astype(np.float32) * _STEP)
+
+
+def test_products_of_two_arrays_of_bytes_are_those_of_integers() -> None:
+    graph = _Graph()
+    for name in "qk":
+        graph.add("Identity", "x", name)
+        graph.bytes_of(name, _STEP, np.uint8(_ZERO))
+    graph.add("Transpose", "k_floats", "turned", perm=[0, 2, 1])
+    graph.add("MatMul", "q_floats turned", "m")
+    graph.bytes_of("m", _MADE, np.uint8(_MADE_ZERO), "y")
+    program, given = graph.program(5, 16), _floats(graph, 5, 16)
+    whole = _whole(given)
+    total = whole @ whole.transpose(0, 2, 1)
+    for each in (program, run(program)):
+        (made,) = interpret.run(each, _ROWS, [given], {})
+        np.testing.assert_array_equal(made, _made(total, _STEP * _STEP))
 
 
 _OTHERS: Mapping[str, Mapping[str, Any]] = {

@@ -14,7 +14,7 @@ import numpy as np
 from tfaot_pkg.compiler.attributes import Convolution, Dimensions, Dot, Quantized, QuantizedConv2d
 from tfaot_pkg.compiler.image_windows import window_of
 from tfaot_pkg.compiler.layer_types import BYTES
-from tfaot_pkg.compiler.program import NO_ATTRIBUTES, NUMPY_TYPES, Operation, Shape
+from tfaot_pkg.compiler.program import NO_ATTRIBUTES, NUMPY_TYPES, Operation, Shape, Size
 from tfaot_pkg.compiler.use_def import Look
 from tfaot_pkg.ground.arrays import Array
 
@@ -90,9 +90,11 @@ def _conv2d(look: Look, operation: Operation) -> Operation | None:
     if (given.input, given.output) != ((0, 3, 1, 2), (0, 3, 1, 2)):
         return None
     window = window_of(image, operation.shape, given.window)
-    x = None if window is None else _centered(look, first)
-    if window is None or x is None:
+    if window is None:
         return None
+    x = _centered(look, first)
+    if x is None:
+        return _conv2d_of_rows(look, operation, filters)
     bytes_, zero = x
     ends = np.iinfo(NUMPY_TYPES[look.known[bytes_].shape.dtype])
     if not ends.min <= zero <= ends.max:
@@ -101,6 +103,76 @@ def _conv2d(look: Look, operation: Operation) -> Operation | None:
     operands = _operands(look, operation, bytes_, zero, filters.transpose(down, right, into, out))
     attributes = QuantizedConv2d(window=window, padding=zero, groups=given.feature_groups)
     return replace(operation, opcode="quantized_conv2d", operands=operands, attributes=attributes)
+
+
+def _conv2d_of_rows(look: Look, operation: Operation, filters: Array) -> Operation | None:
+    """Bytes minus a number of their row, which is computed: it pads the image, and times the sums of the filters it is
+    subtracted from all sums of bytes.
+    """
+    given = Convolution.of(operation)
+    found = _of_a_row(look, operation.operands[0])
+    if found is None:
+        return None
+    bytes_, zero, axes = found
+    for axis, (_, _, low, high, *_) in enumerate(given.window, 1):
+        if not isinstance(low, int) or not isinstance(high, int) or min(low, high) < 0:
+            return None
+        bytes_ = _padded(look, bytes_, zero, axes, axis, (low, high))
+    image = look.known[bytes_].shape
+    window = window_of(image, operation.shape, [(*side[:2], 0, 0, *side[4:]) for side in given.window])
+    if window is None:
+        return None
+    out, into, down, right = given.kernel
+    weights = filters.transpose(down, right, into, out)
+    attributes = QuantizedConv2d(window=window, padding=0, groups=given.feature_groups)
+    operands = _operands(look, operation, bytes_, 0, weights)
+    layer = replace(operation, id=look.fresh(), opcode="quantized_conv2d", operands=operands, attributes=attributes)
+    totals = look.add_constant(_wrapped(weights.sum((0, 1, 2), dtype=np.int64)), operation)
+    pair = _spread(look, operation, zero, axes), _spread(look, operation, totals, (operation.shape.rank - 1,))
+    found_product = replace(operation, opcode="multiply", operands=pair, attributes=NO_ATTRIBUTES)
+    product = look.add(replace(found_product, id=look.fresh()))
+    return replace(found_product, opcode="subtract", operands=(look.add(layer).id, product.id))
+
+
+def _of_a_row(look: Look, value: int) -> tuple[int, int, tuple[int, ...]] | None:
+    """The bytes that `value` has as int32, minus a number of each row, or of all; this number and its axes."""
+    moves: list[Operation] = []
+    while (move := look.made_by(value, "reshape", "transpose", once=True)) is not None:
+        is_kept = look.known[move.operands[0]].shape.sizes[:1] == move.shape.sizes[:1]
+        if not is_kept or (move.opcode == "transpose" and Dimensions.of(move).dimensions[0] != 0):
+            return None
+        moves.append(move)
+        (value,) = move.operands
+    found = look.made_by(value, "subtract")
+    bytes_ = None if found is None else look.made_by(found.operands[0], "convert")
+    zero = None if found is None else look.made_by(found.operands[1], "broadcast")
+    if bytes_ is None or zero is None or look.known[bytes_.operands[0]].shape.dtype not in BYTES:
+        return None
+    axes = Dimensions.of(zero).dimensions
+    return (_again(look, moves, bytes_.operands[0]), zero.operands[0], axes) if axes in ((), (0,)) else None
+
+
+def _padded(
+    look: Look, bytes_: int, zero: int, axes: tuple[int, ...], axis: int, many: tuple[int, int]
+) -> int:  # fmt: skip
+    """An image with so many elements of the numbers `zero` before and behind those along an axis."""
+    image = look.known[bytes_]
+    parts: list[int] = []
+    for place, count in enumerate(many):
+        if place == 1:
+            parts.append(bytes_)
+        if count:
+            sizes = (*image.shape.sizes[:axis], Size(count), *image.shape.sizes[axis + 1 :])
+            like = replace(image, type=Shape("s32", sizes), attributes=NO_ATTRIBUTES, regions=())
+            strip = look.known[_spread(look, like, zero, axes)]
+            narrow = replace(strip, id=look.fresh(), opcode="convert", operands=(strip.id,), attributes=NO_ATTRIBUTES)
+            parts.append(look.add(replace(narrow, type=Shape(image.shape.dtype, sizes))).id)
+    if len(parts) == 1:
+        return bytes_
+    size = image.shape.sizes[axis] + Size(sum(many))
+    shape = Shape(image.shape.dtype, (*image.shape.sizes[:axis], size, *image.shape.sizes[axis + 1 :]))
+    joined = replace(image, id=look.fresh(), opcode="concatenate", type=shape, operands=tuple(parts), regions=())
+    return look.add(replace(joined, attributes=Dimensions(dimensions=(axis,)))).id
 
 
 def _operands(look: Look, operation: Operation, x: int, zero: int, weights: Array) -> tuple[int, ...]:
@@ -135,12 +207,16 @@ def _centered(look: Look, value: int) -> tuple[int, int] | None:
         found, zero = look.made_by(found.operands[0], "convert"), subtracted
     if found is None or look.known[found.operands[0]].shape.dtype not in BYTES:
         return None
-    (bytes_,) = found.operands
+    return _again(look, moves, found.operands[0]), int(zero)
+
+
+def _again(look: Look, moves: list[Operation], bytes_: int) -> int:
+    """Bytes, moved as integers were; the last move comes first."""
     dtype = look.known[bytes_].shape.dtype
     for move in reversed(moves):
         made = replace(move, id=look.fresh(), type=Shape(dtype, move.shape.sizes), operands=(bytes_,))
         bytes_ = look.add(made).id
-    return bytes_, int(zero)
+    return bytes_
 
 
 def _sums(look: Look, value: int) -> Operation | None:

@@ -52,16 +52,40 @@ def _in_floats(model: Model, nodes: Sequence[Node]) -> tuple[str, ...]:
         return ()
     # Where ranges are found in each call, all between two layers are floats.
     are_dynamic = any(each.startswith("DynamicQuantize") for each in operators)
+    between = _between_bytes(model)
     named = [
         f"{each.op} ({each.name})"
         for each in nodes
         if each.domain != QONNX and each.op not in _MOVING | _QUANTIZING and (each.op in _LAYERS or not are_dynamic)
+        if id(each) not in between
     ]
     if not named:
         return ()
     more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
     return (f"results in float32, not in integers: {', '.join(named[:_MOST_NAMED])}{more}",)
 
+
+def _between_bytes(model: Model) -> frozenset[int]:
+    """Nodes that read bytes and give bytes as quantized operators do: their floats never are in memory."""
+    nodes, kept = model.graph.nodes, {*model.graph.tensors}
+    found: set[int] = set()
+    for node in nodes:  # from the inputs on
+        if node.op == "Constant":
+            kept.update(node.outputs)
+        if node.op == "DequantizeLinear" or (node.op in _OF_ELEMENTS and {*node.inputs} - {""} <= kept):
+            kept.update(node.outputs)
+            found.add(id(node))
+    lost = {each.key for each in model.outputs}
+    for node in reversed(nodes):  # from the outputs on
+        if id(node) in found and lost.isdisjoint(node.outputs):
+            continue
+        found.discard(id(node))
+        lost.update(() if node.op == "QuantizeLinear" else node.inputs)
+    return frozenset(found)
+
+
+_OF_ELEMENTS = frozenset("Add AveragePool Clip LeakyRelu Mul ReduceMean Relu Sigmoid".split())
+"""Operators for which ONNX Runtime has quantized ones that compute with floats, and those that these may contain."""
 
 _MOVING = frozenset("Flatten Identity Reshape Squeeze Transpose Unsqueeze".split())
 """Operators that compute nothing."""
@@ -70,7 +94,7 @@ _QUANTIZING = frozenset(
     "QuantizeLinear DequantizeLinear DynamicQuantizeLinear DynamicQuantizeLSTM MatMulNBits "
     "QLinearConv QLinearMatMul QGemm QLinearAdd QLinearMul ConvInteger MatMulInteger".split()
 )
-"""Operators of quantized files; the last ones are those of ONNX Runtime."""
+"""Operators of quantized files; some are those of ONNX Runtime."""
 
 _LAYERS = frozenset("Conv ConvTranspose Gemm MatMul Einsum LSTM GRU RNN ConvInteger MatMulInteger MatMulNBits".split())
 

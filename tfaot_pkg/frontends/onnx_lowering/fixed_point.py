@@ -16,7 +16,7 @@ import numpy as np
 from tfaot_pkg.frontends.lowering.values import Value, known
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.quantized import quantized
-from tfaot_pkg.frontends.onnx_lowering.scaled import Scaled, of_bytes
+from tfaot_pkg.frontends.onnx_lowering.scaled_values import Scaled, of_bytes
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.worker_program.from_onnx.graphs import QONNX

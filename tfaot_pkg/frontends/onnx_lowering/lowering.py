@@ -41,7 +41,8 @@ from tfaot_pkg.frontends.onnx_lowering import (
 from tfaot_pkg.frontends.onnx_lowering.authored import OWN_DOMAINS, Operations
 from tfaot_pkg.frontends.onnx_lowering.counted import counted, padded
 from tfaot_pkg.frontends.onnx_lowering.graph import Graph, Input, Model, Node, Output, Tensor
-from tfaot_pkg.frontends.onnx_lowering.scaled import Scaled, in_integers
+from tfaot_pkg.frontends.onnx_lowering.scaled import in_integers
+from tfaot_pkg.frontends.onnx_lowering.scaled_values import Joined, Scaled
 from tfaot_pkg.frontends.onnx_lowering.table import (
     MICROSOFT,
     ONNX,
@@ -274,7 +275,7 @@ class _OfNode(Refused):
 
 def _is_float(made: Value) -> bool:
     """Whether it is computed as floats alone."""
-    return made.known is None and made.is_float and not isinstance(made, Scaled)
+    return made.known is None and made.is_float and not isinstance(made, Scaled | Joined)
 
 
 def _tuple(made: Results) -> tuple[Held | None, ...]:

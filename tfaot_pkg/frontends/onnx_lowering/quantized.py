@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, ROWS, Size
 from tfaot_pkg.frontends.lowering.builder import Builder
-from tfaot_pkg.frontends.lowering.values import Value
+from tfaot_pkg.frontends.lowering.values import Value, number_of
 from tfaot_pkg.frontends.onnx_lowering.convolutions import by_channel, channels_first, convolution, whole_filters
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, join, stretched
 from tfaot_pkg.frontends.onnx_lowering.normalizing import softmax
 from tfaot_pkg.frontends.onnx_lowering.products import centered, matmul
-from tfaot_pkg.frontends.onnx_lowering.reductions import maximum, minimum
+from tfaot_pkg.frontends.onnx_lowering.reductions import maximum, minimum, total
 from tfaot_pkg.frontends.onnx_lowering.table import MICROSOFT, OPERATORS, Call, OfFewBits, Results, operator
 
 _QUANTIZED = frozenset("u8 s8 u16 s16".split())
@@ -205,9 +206,32 @@ def _qlinear_single(call: Call) -> Value:
     if call.whole("channels_last", 0):
         raise call.fault("channels in the last axis")
     op = _SINGLES[call.op]
+    if op == "GlobalAveragePool" and (mean := _whole_mean(call)) is not None:
+        return mean
     made = OPERATORS["ai.onnx", op](call.like(op, _between(call, 0)))
     assert isinstance(made, Value)
     return _of_many(call, made, 3, call.input(0).dtype)
+
+
+def _whole_mean(call: Call) -> Value | None:
+    """The mean of bytes over images of known sizes: a sum of integers times a factor."""
+    b, x, zero = call.builder, call.input(0), call.maybe(4)
+    count = count_of(x.sizes[2:])
+    if count is None or zero is None:
+        return None
+    sums = total(b, centered(b, x, call.maybe(2), -1), range(2, x.rank), keep=True)
+    step = call.input(3)
+    return requantized(call, sums, b.map("divide", call.input(1), Arithmetic(b, step).mul(step, count)), zero)
+
+
+_MOST_SUMMED = 1 << 22
+"""Bytes minus a zero point whose sum is in int32 for sure."""
+
+
+def count_of(sizes: Sequence[Size]) -> int | None:
+    """How many numbers are added, if that is known and their sum is in int32."""
+    count = math.prod(number_of(size) or 0 for size in sizes)
+    return count if 0 < count < _MOST_SUMMED else None
 
 
 @operator("QLinearSoftmax", domain=MICROSOFT)
@@ -219,9 +243,8 @@ def _qlinear_softmax(call: Call) -> Value:
 
 @operator("QLinearConcat", domain=MICROSOFT)
 def _qlinear_concat(call: Call) -> Value:
-    parts = [_between(call, place) for place in range(2, len(call.inputs), 3)]
-    made = join(call.builder, parts, call.axis(call.whole("axis"), parts[0].rank))
-    return _of_many(call, made, 0, "u8")
+    parts = [_of_many(call, _between(call, place), 0, "u8") for place in range(2, len(call.inputs), 3)]
+    return join(call.builder, parts, call.axis(call.whole("axis"), parts[0].rank))
 
 
 @operator("QGemm", domain=MICROSOFT)

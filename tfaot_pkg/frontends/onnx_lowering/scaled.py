@@ -8,40 +8,23 @@ Runtime makes of these nodes, too, if it fuses operators (decision 088).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from tfaot_pkg.compiler.program import Shape
-from tfaot_pkg.frontends.lowering.builder import Builder
-from tfaot_pkg.frontends.lowering.values import Value, known
+from tfaot_pkg.frontends.lowering.values import Value, known, number_of
 from tfaot_pkg.frontends.onnx_lowering.convolutions import channels_first, convolution
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
+from tfaot_pkg.frontends.onnx_lowering.moving import join
+from tfaot_pkg.frontends.onnx_lowering.moving_bytes import MOVES, joined, mean, moved
 from tfaot_pkg.frontends.onnx_lowering.products import matmul
 from tfaot_pkg.frontends.onnx_lowering.quantized import axis_of, requantized, spread_along
-from tfaot_pkg.frontends.onnx_lowering.table import MICROSOFT, ONNX, OPERATORS, Call
+from tfaot_pkg.frontends.onnx_lowering.scaled_values import BYTES, Joined, Scaled, is_same, of_bytes, scaled, zero_of
+from tfaot_pkg.frontends.onnx_lowering.table import MICROSOFT, ONNX, OPERATORS, Call, Results
 from tfaot_pkg.ground.arrays import Array
 
-_BYTES = frozenset({"u8", "s8"})
-_MOVES = frozenset("Flatten MaxPool Reshape Squeeze Transpose Unsqueeze".split())
-"""Their results are elements of their inputs. Scales are positive, so that the largest float is the largest byte."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Scaled(Value):
-    """Floats that are `whole`, int32, times `factor`: a number, or one for each element along `axis`.
-
-    They may be `bytes` minus `zero`, which are as small as operands of products must be.
-    """
-
-    whole: Value
-    factor: Array
-    axis: int | None = None
-    bytes: Value | None = None
-    zero: Value | None = None
-
-
-def in_integers(call: Call) -> Value | None:
+def in_integers(call: Call) -> Results | None:
     """What a node makes of such floats; None if it computes with floats."""
     form = _FORMS.get(call.op) if call.node.domain in (ONNX, MICROSOFT) else None
     given = [each for each in call.inputs if isinstance(each, Value)]
@@ -50,28 +33,9 @@ def in_integers(call: Call) -> Value | None:
     return form(call)
 
 
-def scaled(b: Builder, whole: Value, factor: Array, axis: int | None) -> Scaled:
-    """Integers times `factor`, along `axis` if there are several."""
-    shape = [-1 if place == axis else 1 for place in range(whole.rank)]
-    by = known(factor.reshape(shape if factor.ndim else ()), "f32")
-    made = b.map("multiply", b.convert(whole, "f32"), by)
-    return Scaled(
-        shape=Shape("f32", made.sizes), known=made.known, id=made.id, whole=whole, factor=factor, axis=axis
-    )  # fmt: skip
-
-
-def of_bytes(b: Builder, x: Value, zero: Value | None, factor: Array, axis: int | None) -> Scaled:
-    """Bytes minus a zero point (0 if it is None), times `factor`."""
-    whole = b.convert(x, "s32")
-    if zero is not None:
-        whole = Arithmetic(b, whole).sub(whole, b.convert(spread_along(b, zero, x, axis or 0), "s32"))
-    made = scaled(b, whole, factor, axis)
-    return replace(made, bytes=x if x.dtype in _BYTES else None, zero=zero)
-
-
 def _dequantized(call: Call) -> Value | None:
     x, scale, zero = call.input(0), call.input(1), call.maybe(2)
-    if call.whole("block_size", 0) or x.dtype not in (*_BYTES, "s32") or scale.dtype != "f32":
+    if call.whole("block_size", 0) or x.dtype not in (*BYTES, "s32") or scale.dtype != "f32":
         return None
     factor = scale.numbers
     if factor is None or factor.ndim > 1 or not np.all(np.isfinite(factor)) or not np.all(factor > 0):
@@ -79,45 +43,6 @@ def _dequantized(call: Call) -> Value | None:
     is_one = factor.size == 1
     axis = None if is_one else axis_of(call, x, scale)
     return of_bytes(call.builder, x, zero, factor.reshape(()) if is_one else factor, axis)
-
-
-def _moved(call: Call) -> Value | None:
-    x = call.input(0)
-    if not isinstance(x, Scaled) or any(call.node.outputs[1:]):
-        return None
-    is_constant, is_turned = x.whole.numbers is not None, call.op == "Transpose"
-    if (x.bytes is None and not is_constant) or (x.axis is not None and not (is_constant and is_turned)):
-        return None
-    moving = x.whole if x.bytes is None or is_constant else x.bytes
-    moved = OPERATORS[call.node.domain, call.op](replace(call, inputs=(moving, *call.inputs[1:])))
-    assert isinstance(moved, Value)
-    if is_constant:
-        order = call.wholes("perm") or list(range(x.rank))[::-1]
-        return scaled(call.builder, moved, x.factor, None if x.axis is None else order.index(x.axis))
-    return of_bytes(call.builder, moved, x.zero, x.factor, None)
-
-
-def _joined(call: Call) -> Value | None:
-    """Bytes of one scale and zero point side by side."""
-    given = call.arrays
-    first = given[0]
-    if not isinstance(first, Scaled) or first.bytes is None or first.axis is not None:
-        return None
-    parts = [first.bytes]
-    for each in given[1:]:
-        if not isinstance(each, Scaled) or each.bytes is None or each.axis is not None:
-            return None
-        if each.bytes.dtype != first.bytes.dtype or each.factor != first.factor or not _is_same(each.zero, first.zero):
-            return None
-        parts.append(each.bytes)
-    joined = OPERATORS[call.node.domain, call.op](replace(call, inputs=tuple(parts)))
-    assert isinstance(joined, Value)
-    return of_bytes(call.builder, joined, first.zero, first.factor, None)
-
-
-def _is_same(one: Value | None, two: Value | None) -> bool:
-    number = _number(one)
-    return number is not None and number == _number(two)
 
 
 # -- products ----------------------------------------------------------------------------------------------------------
@@ -168,8 +93,28 @@ def _whole_bias(bias: Value | None, factor: Array) -> Value | None:
     return bias.whole if is_same and np.abs(numbers.astype(np.int64)).max(initial=0) < 1 << 30 else None
 
 
+def _of_activations(call: Call) -> Value | None:
+    """The product of two arrays of bytes, as of queries and keys."""
+    x, y = call.input(0), call.input(1)
+    if not (isinstance(x, Scaled) and isinstance(y, Scaled)) or x.bytes is None or y.bytes is None:
+        return None
+    if (x.axis, y.axis, x.known, y.known) != (None, None, None, None) or min(x.rank, y.rank) < 2:
+        return None
+    summed = number_of(x.sizes[-1])
+    if summed is None or summed >= _MOST_MULTIPLIED or zero_of(x.zero) is None or zero_of(y.zero) is None:
+        return None
+    made = matmul(call.builder, x.whole, y.whole)
+    return scaled(call.builder, made, np.asarray(x.factor * y.factor, np.float32), None)
+
+
+_MOST_MULTIPLIED = 1 << 15
+"""Products of two bytes minus zero points whose sum is in int32 for sure."""
+
+
 def _matmul(call: Call) -> Value | None:
     pair = _operands(call, 1)
+    if pair is None and (made := _of_activations(call)) is not None:
+        return made
     if pair is None or pair[1].rank != 2 or not pair[0].rank:
         return None
     x, w = pair
@@ -220,7 +165,7 @@ def _relu(call: Call) -> Value | None:
     x, b = call.input(0), call.builder
     if not isinstance(x, Scaled) or x.known is not None:
         return None
-    if x.bytes is not None and x.axis is None and (zero := _number(x.zero)) is not None:
+    if x.bytes is not None and x.axis is None and (zero := zero_of(x.zero)) is not None:
         most = Arithmetic(b, b.convert(x.bytes, "s32")).max(b.convert(x.bytes, "s32"), zero)
         return of_bytes(b, b.convert(most, x.bytes.dtype), x.zero, x.factor, None)
     return scaled(b, Arithmetic(b, x.whole).max(x.whole, 0), x.factor, x.axis)
@@ -228,37 +173,45 @@ def _relu(call: Call) -> Value | None:
 
 def _quantized(call: Call) -> Value | None:
     x, scale, zero = call.input(0), call.input(1), call.maybe(2)
-    if not isinstance(x, Scaled) or x.known is not None or scale.numbers is None or scale.numbers.size != 1:
+    if x.known is not None or scale.numbers is None or scale.numbers.size != 1:
         return None
-    if zero is None or _number(zero) is None or zero.dtype not in _BYTES:
+    if isinstance(x, Joined):
+        return join(call.builder, [_one_quantized(call, each) for each in x.parts], x.axis)
+    if not isinstance(x, Scaled) or zero is None or zero_of(zero) is None or zero.dtype not in BYTES:
         return None
     step = scale.numbers.reshape(())
     if x.bytes is not None:
-        is_same = x.bytes.dtype == zero.dtype and _number(x.zero) == _number(zero)
-        return x.bytes if is_same and x.factor.ndim == 0 and x.factor == step else None
+        is_same_scale = x.factor.ndim == 0 and x.factor == step
+        return x.bytes if is_same_scale and x.bytes.dtype == zero.dtype and is_same(x.zero, zero) else None
+    return _of_sums(call, x, step, zero)
+
+
+def _of_sums(call: Call, x: Scaled, step: Array, zero: Value) -> Value | None:
     with np.errstate(all="ignore"):
-        factor = np.asarray(x.factor / step, np.float32)
+        factor = np.asarray(x.factor / (step * np.float32(x.count)), np.float32)
     if not np.all(np.isfinite(factor)):
         return None
     shape = [-1 if place == x.axis else 1 for place in range(x.rank)] if factor.ndim else []
     return requantized(call, x.whole, known(factor.reshape(shape), "f32"), call.builder.reshape(zero, []))
 
 
-def _number(zero: Value | None) -> int | None:
-    """A zero point; None if there are several, or it is computed."""
-    if zero is None:
-        return 0
-    return int(zero.numbers.reshape(())) if zero.numbers is not None and zero.numbers.size == 1 else None
+def _one_quantized(call: Call, x: Value) -> Value:
+    one = replace(call, inputs=(x, *call.inputs[1:]))
+    made: Results | None = _quantized(one)
+    made = OPERATORS[call.node.domain, call.op](one) if made is None else made
+    assert isinstance(made, Value)
+    return made
 
 
-_FORMS: Mapping[str, Callable[[Call], Value | None]] = {
+_FORMS: Mapping[str, Callable[[Call], Results | None]] = {
     "Add": _add,
-    "Concat": _joined,
+    "Concat": joined,
     "Conv": _conv,
     "DequantizeLinear": _dequantized,
     "Gemm": _gemm,
+    "GlobalAveragePool": mean,
     "MatMul": _matmul,
     "QuantizeLinear": _quantized,
     "Relu": _relu,
-    **dict.fromkeys(_MOVES, _moved),
+    **dict.fromkeys(MOVES, moved),
 }

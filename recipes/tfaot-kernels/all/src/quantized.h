@@ -186,7 +186,13 @@ class Finish {
   /// `count` sums of columns from `column` on; `out` is the beginning of the row of results.
   TFAOT_INLINE void operator()(const std::int32_t* sums, std::size_t column, std::size_t count, void* out) const {
     if (layer_.scales == nullptr) {
-      std::memcpy(static_cast<std::int32_t*>(out) + column, sums, count * sizeof *sums);
+      // Vector by vector: a copy of an unknown size would be `rep movs`, which takes longer to begin than to copy.
+      std::int32_t* const to = static_cast<std::int32_t*>(out) + column;
+      std::size_t i = 0;
+      for (; i + kLanes <= count; i += kLanes) std::memcpy(to + i, sums + i, sizeof(Integers));
+      for (std::size_t lane = 0; i < count && lane < kLanes; ++lane) {
+        if (i + lane < count) to[i + lane] = sums[i + lane];
+      }
       return;
     }
     std::int8_t* to = static_cast<std::int8_t*>(out) + column;
