@@ -124,12 +124,13 @@ def test_a_foreign_loop_that_does_not_end_is_stopped_and_told(
     environment = pipeline.environment_of(plan)
     with WorkerPool(environment, scratch_root=tmp_path / "scratch", logs=tmp_path / "logs") as pool:
         runs = LibraryRuns(
-            spec=plan.spec, signature=made.frozen.signature, library=made.library, compiler=plan.compiler, pool=pool,
+            signature=made.frozen.signature, library=made.library, compiler=plan.compiler, pool=pool,
             step=Silent().step("validate").__enter__(),
         )  # fmt: skip
+        sizes = plan.spec.compilation.batch_sizes
         tried = [
-            Tried(name="endless", inputs=files["endless"], rows=3, seconds=0.1),
-            Tried(name="usual", inputs=files["usual"], rows=3, seconds=60.0),
+            Tried(name="endless", inputs=files["endless"], rows=3, sizes=sizes, seconds=0.1),
+            Tried(name="usual", inputs=files["usual"], rows=3, sizes=sizes, seconds=60.0),
         ]
         found = runs.run(foreign, tried)
     assert found["endless"] == ENDLESS
@@ -247,10 +248,10 @@ def test_a_level_of_this_architecture_gives_the_same_answers_under_the_emulator(
     np.savez(inputs, **rows)
     for each in (writable, folder):
         each.mkdir()
-    part = Part(tried=Tried(name="main", inputs=inputs, rows=7), answers=writable / "main")
+    part = Part(tried=Tried(name="main", inputs=inputs, rows=7, sizes=(1, 3)), answers=writable / "main")
     runs = EmulatedRuns(
         emulator=emulator, compiler=plan.compiler, library=made.library, signature=made.frozen.signature,
-        batch_sizes=(1, 3), folder=folder,
+        folder=folder,
     )  # fmt: skip
     runs.command(TARGETS[level], [part], writable=writable, flush=flush).run()
     found = runs.answers(part)

@@ -675,8 +675,9 @@ def test_the_frameworks_answers_in_a_batch_of_another_size_are_its_answers(
         "2/y/spread": [0.0, 0.0], "2/y/low": [1.0, 2.0], "2/y/high": [1.0, 2.0], "2/y/missing": [0.0, 0.0],
     }  # fmt: skip
     tried = Tried(
-        name="main", inputs=Path("x.npz"), rows=2, eager={name: np.array(each, "f4") for name, each in eager.items()}
-    )
+        name="main", inputs=Path("x.npz"), rows=2, sizes=(1, 2),
+        eager={name: np.array(each, "f4") for name, each in eager.items()},
+    )  # fmt: skip
     tensor = Tensor(name="y", dtype=DType.FLOAT32, shape=(None,))
     answers = answers_of(tried, {"2/y": np.array([1.1, 2.1], "f4")}, {}, 2, tensor, independent=independent)
     listed = differences(
@@ -690,7 +691,7 @@ def test_a_scalar_is_the_answer_for_one_row_if_a_squeeze_left_no_axis() -> None:
     """ONNX's Squeeze without axes: [n] for n rows, and [] for one."""
     numbers = {"": 1.0, "/exact": 1.0, "/spread": 0.0, "/low": 1.0, "/high": 1.0, "/missing": 0.0}
     eager = {f"1/y{name}": np.array(each, "f4") for name, each in numbers.items()}
-    tried = Tried(name="main n=1", inputs=Path("x.npz"), rows=1, eager=eager)
+    tried = Tried(name="main n=1", inputs=Path("x.npz"), rows=1, sizes=(1,), eager=eager)
     tensor = Tensor(name="y", dtype=DType.FLOAT32, shape=(8,), axes=("n",))
     for ours, kinds in (([1.0], []), ([2.0], ["real"])):
         answers = answers_of(tried, {"1/y": np.array(ours, "f4")}, {}, 1, tensor, independent=False)

@@ -14,6 +14,7 @@ import pytest
 from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec, Validation
 from tfaot_pkg.verify.classes import Judge
+from tfaot_pkg.verify.extent import Extents
 from tfaot_pkg.verify.inputs import ARRANGED
 from tfaot_pkg.verify.judgement import Difference
 from tfaot_pkg.verify.oracle import Tried
@@ -155,7 +156,7 @@ class _Framework:
 
     def _tried(self, name: str, inputs: Mapping[str, Array]) -> Tried:
         self.given[name] = inputs["x"]
-        return Tried(name=name, inputs=Path("x"), rows=len(inputs["x"]))
+        return Tried(name=name, inputs=Path("x"), rows=len(inputs["x"]), sizes=SIZES)
 
     def arranged(self, inputs: Mapping[str, Array]) -> Tried:
         return self._tried(ARRANGED, inputs)
@@ -186,7 +187,7 @@ def test_a_branch_on_the_batch_size_that_no_proof_saw_is_found(limit: int, work:
     )  # fmt: skip
     framework = _Framework(lambda x: x * 2 if len(x) > limit else x)
     judge = Judge(
-        spec=spec, signature=SIGNATURE, independent=True, operations_per_row=work, oracle=cast(Any, framework),
+        spec=spec, signature=SIGNATURE, independent=True, extents=Extents(batch_sizes=SIZES, operations=work), oracle=cast(Any, framework),
         runs=cast(Any, None), ways={"x86-64-v3": "native"},
     )  # fmt: skip
     inputs = {"x": np.random.default_rng(1).standard_normal((64, 3)).astype("float32"), "w": np.ones(3, "float32")}

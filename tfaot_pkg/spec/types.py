@@ -530,7 +530,7 @@ class Validation:
     name. The report has accuracy and AUC of its answers; bars are in accuracy.
     """
     samples: Annotated[int, Setting(v.Samples)] = 64
-    """Number of random rows."""
+    """Number of random rows; fewer of models whose rows take long."""
     rtol: Annotated[float, Setting(v.Rtol)] = 1e-4
     """Relative tolerance."""
     atol: Annotated[float, Setting(v.Number)] = 1e-5

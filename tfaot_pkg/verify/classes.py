@@ -18,6 +18,7 @@ from tfaot_pkg.ground.signature import Signature, Tensor
 from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.verify.evidence import Answers, Free, Spread, agreement, rtol_of, spread_of, widened
+from tfaot_pkg.verify.extent import Extents
 from tfaot_pkg.verify.inputs import ARRANGED, MAIN, SIZES
 from tfaot_pkg.verify.judgement import Difference, differences, disagreements
 from tfaot_pkg.verify.oracle import Batches, Oracle, Tried
@@ -58,15 +59,15 @@ class Rearranged:
 class Judge:
     """Compares answers of a library with those of `oracle`.
 
-    `signature` is its interface; `independent` says whether its rows are, and `operations_per_row` how much each of
-    them costs. `ways` says how the code of each target is run (`runs.ways_to_run`).
+    `signature` is its interface; `independent` says whether its rows are, and `extents` how much of each class runs.
+    `ways` says how the code of each target is run (`runs.ways_to_run`).
     `labels` are those of the main rows, by output.
     """
 
     spec: ModelSpec
     signature: Signature
     independent: bool
-    operations_per_row: float
+    extents: Extents
     oracle: Oracle
     runs: LibraryRuns
     ways: Mapping[str, str]
@@ -81,7 +82,7 @@ class Judge:
             main = classes[MAIN]
             if isinstance(main, str):
                 continue
-            for size, tensor, name in self._outputs():
+            for size, tensor, name in self._outputs(self.spec.compilation.batch_sizes):
                 yield compare(
                     main[name], theirs[name], target=target, batch_size=size, output=tensor.name,
                     rtol=rtol_of(tensor.dtype, validation.rtol), atol=atol,
@@ -95,7 +96,8 @@ class Judge:
             if isinstance(main, str):
                 continue
             for tensor in self.signature.outputs:
-                names = [name for _, each, name in self._outputs() if each.name == tensor.name]
+                outputs = self._outputs(self.spec.compilation.batch_sizes)
+                names = [name for _, each, name in outputs if each.name == tensor.name]
                 name = max(names, key=lambda each: theirs[each].size)
                 own, labels = bars_of(bars, tensor.name), self.labels.get(tensor.name)
                 yield measured(
@@ -177,7 +179,7 @@ class Judge:
         if not self.independent:
             fault = "rows depend on one another: only compiled batch sizes run"
             return Rearranged(order=order, tried=replace(tried, fault=fault), repeated=tried, larger=())
-        larger = larger_sizes(self.signature, self.spec.compilation.batch_sizes, self.operations_per_row)
+        larger = larger_sizes(self.signature, self.spec.compilation.batch_sizes, self.extents.operations)
         order = np.resize(order, max([len(order), *larger]))
         repeated = self.oracle.repeated(arranged(inputs, self.signature, order)) if larger else tried
         return Rearranged(order=order, tried=tried, repeated=repeated, larger=larger)
@@ -204,7 +206,10 @@ class Judge:
             return [compared(tried, {}, [self._without_answers(tried, best, _reason(answers, before))])]
         framework, main = self.oracle.framework, self.oracle.tried_main(inputs)
         found, expected = {best: answers}, {best: before, framework: main.eager}
-        asked = [(tried, uncompiled_size(sizes), None), *((rows.repeated, size, 1) for size in rows.larger)]
+        other = uncompiled_size(sizes)
+        # Of models whose rows take long, fewer batches.
+        few = None if tried.sizes == sizes else self.extents.within((other,)).most
+        asked = [(tried, other, few), *((rows.repeated, size, 1) for size in rows.larger)]
         theirs: dict[str, Array] = {}
         for each, size, most in asked:
             try:
@@ -230,9 +235,9 @@ class Judge:
     ) -> Answers:
         return answers_of(tried, ours, flushed, size, tensor, independent=self.independent)
 
-    def _outputs(self) -> Iterator[tuple[int, Tensor, str]]:
-        """Each output at each batch size of the spec, and the name of its answers."""
-        for size in self.spec.compilation.batch_sizes:
+    def _outputs(self, sizes: Sequence[int]) -> Iterator[tuple[int, Tensor, str]]:
+        """Each output at each batch size, and the name of its answers."""
+        for size in sizes:
             for tensor in self.signature.outputs:
                 yield size, tensor, f"{size}/{tensor.name}"
 
@@ -256,7 +261,7 @@ class Judge:
     ) -> list[Difference]:
         validation = self.spec.validation
         spreads: dict[str, Array] = {}
-        for size, tensor, name in self._outputs():
+        for size, tensor, name in self._outputs(main.sizes):
             if (found := _spread(main, size, tensor, independent=self.independent)) is not None:
                 spreads |= {f"{name}/{kind}": array for kind, array in found.named().items()}
         # What the framework leaves open is open in its answers only: the library defines it, by each number alone.
@@ -272,7 +277,7 @@ class Judge:
     def _not_finite(self, tried: Tried, ours: Mapping[str, Mapping[str, Array]]) -> Iterator[Difference]:
         """Elements that are NaN or infinite in answers of the library or of the framework, and not in both."""
         for target, answers in ours.items():
-            for size, tensor, name in self._outputs():
+            for size, tensor, name in self._outputs(tried.sizes):
                 mine, theirs = answers[name], tried.eager[name]
                 if theirs.dtype.kind == "f" and (count := np.count_nonzero(unlike_finite(mine, theirs))):
                     yield Difference(
@@ -290,7 +295,7 @@ class Judge:
         """
         validation = self.spec.validation
         found: dict[int, set[int]] = {}
-        for size, tensor, _ in self._outputs():
+        for size, tensor, _ in self._outputs(tried.sizes):
             for ours in given:
                 differ = disagreements(
                     self._answers(tried, ours, {}, size, tensor),
@@ -300,7 +305,7 @@ class Judge:
                     # Answers without a batch axis are those of the first batch.
                     rows = np.argwhere(differ)[:, 0] if tensor.has_batch_axis else np.zeros(1, int)
                     are_apart = self.independent and tensor.has_batch_axis
-                    for other in self.spec.compilation.batch_sizes if are_apart else (size,):
+                    for other in tried.sizes if are_apart else (size,):
                         found.setdefault(other, set()).update((rows // other).tolist())
         return {size: tuple(sorted(each)) for size, each in found.items()}
 
@@ -310,7 +315,7 @@ class Judge:
         validation = self.spec.validation
         return [
             one
-            for size, tensor, _ in self._outputs()
+            for size, tensor, _ in self._outputs(tried.sizes)
             for one in differences(
                 self._answers(tried, ours, flushed, size, tensor), class_name=tried.kind, target=target,
                 batch_size=size, output=tensor.name, rtol=rtol_of(tensor.dtype, validation.rtol), atol=validation.atol,

@@ -54,9 +54,11 @@ _LARGE_HALVES, _HUGE_HALVES = (1e2, 1e3, 1e4), (3e4, 5e4, 6e4)
 """The same for float16, whose largest number is 65504."""
 _SUBNORMAL = 1e-2  # of the smallest normal number
 _SHARE_OF_SPECIAL = 0.4
+_SHARE_OF_SUBNORMAL = 0.1
 
 
 INTEGERS = "integers"
+SUBNORMAL = "subnormal"
 NEGATIVE = "integers negative"
 """Indices that are negative, which some frameworks count from the end, and others reject or drop."""
 
@@ -101,6 +103,9 @@ def _draw(
     ends = drawing.ends(tensor, sizes)
     if tensor.dtype.is_inexact:
         floats = _floats(generator, name, tensor.carried.shape_at(rows), tensor.dtype)
+        if name == SUBNORMAL and drawing.is_long:
+            among = generator.random(floats.shape) < _SHARE_OF_SUBNORMAL
+            floats = np.where(among, floats, _floats(generator, MAIN, floats.shape, tensor.dtype))
         if drawing.positive:
             floats = np.abs(floats)
         # Floats that become indices must stay in range, in classes of large numbers, too.

@@ -51,13 +51,15 @@ class Ends:
 class Drawing:
     """How inputs are drawn. `found` are the model's own ranges, `stated` those of the spec, which replace them.
 
-    If `positive`, numbers without a range are greater than zero. `categories` are columns of the one input of decision
-    trees.
+    If `positive`, numbers without a range are greater than zero. With `is_long`, a row of the model takes so long that
+    subnormal numbers stand among usual ones: CPUs take a hundred times as long for them. `categories` are columns of
+    the one input of decision trees.
     """
 
     found: Mapping[str, Range] = field(default_factory=dict)
     stated: Mapping[str, tuple[Limit, Limit]] = field(default_factory=dict)
     positive: bool = False
+    is_long: bool = False
     categories: tuple[CategoryColumn, ...] = ()
 
     def with_categories(self, drawn: dict[str, Array], seed: int) -> dict[str, Array]:

@@ -27,7 +27,8 @@ from tfaot_pkg.ground.signature import Signature, Symbol, Tensor
 from tfaot_pkg.spec.types import ModelSpec, Validation
 from tfaot_pkg.verify import defined
 from tfaot_pkg.verify.answered import fits, in_batches, repeated_to
-from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, CORPUS, MAIN, MOST, SIZES, THRESHOLDS
+from tfaot_pkg.verify.extent import Extent, Extents
+from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, CORPUS, EXAMPLES, MAIN, MOST, SIZES, THRESHOLDS
 from tfaot_pkg.verify.report import Branch
 from tfaot_pkg.verify.rules import UNDEFINED
 from tfaot_pkg.worker_program.messages.elements import held, held_type, write_arrays
@@ -62,9 +63,9 @@ class Tried:
 
     See worker_program/reference.py. `jit` is empty until the class was explored, and so is `defined`, what the
     operations of a program give by definition. A run may take `seconds`; None is no
-    limit. `sizes` are those of its batches, empty for those of the spec. With `at_sizes`, symbols of the model have
-    other sizes than their maxima. `fault` says why there are no answers, "" if there are; `refusal` why
-    the framework rejected some of the batches.
+    limit. `sizes` are those of its batches; of each size there are at most `most` batches,
+    None for all. With `at_sizes`, symbols of the model have other sizes than their maxima. `fault` says why there are
+    no answers, "" if there are; `refusal` why the framework rejected some of the batches.
     """
 
     name: str
@@ -75,7 +76,8 @@ class Tried:
     defined: Mapping[str, Array] = field(default_factory=dict)
     seconds: float | None = None
     operations: frozenset[str] = frozenset()
-    sizes: tuple[int, ...] = ()
+    sizes: tuple[int, ...]
+    most: int | None = None
     at_sizes: bool = False
     fault: str = ""
     refusal: str = ""
@@ -84,11 +86,6 @@ class Tried:
     def kind(self) -> str:
         """The class whose rules decide which differences are faults: `boundary` of "boundary n=64"."""
         return self.name.partition(" ")[0]
-
-    @property
-    def most(self) -> int | None:
-        """The most batches of each size; None for all."""
-        return None if self.name in (MAIN, ARRANGED, THRESHOLDS) else MOST
 
 
 def with_answers(framework: str, tried: Tried, symbols: Sequence[Symbol]) -> Tried:
@@ -123,12 +120,13 @@ class Oracle:
         spec: ModelSpec,
         frozen: FrozenModel,
         saved: SavedModel,
+        extents: Extents,
         pool: WorkerPool,
         step: Step,
         scratch: Path,
         given: Path,
     ) -> None:
-        self._spec, self._frozen, self._original = spec, frozen, saved.original
+        self._spec, self._frozen, self._original, self._extents = spec, frozen, saved.original, extents
         # A program has no such form: that of ONNX files is their own.
         self._compiled_by_xla = self._original if frozen.is_program else Original.saved_model(spec.model, saved.folder)
         self._pool, self._step, self._scratch, self._given = pool, step, scratch, given
@@ -215,11 +213,12 @@ class Oracle:
 
     def in_sizes(self, inputs: Mapping[str, Array], sizes: tuple[int, ...]) -> Tried:
         """The same rows in batches of other sizes (sizes.py), not to be answered."""
-        return replace(self._limited(SIZES, inputs), sizes=sizes)
+        extent = self._extents.within(sizes)
+        return replace(self._limited(SIZES, inputs), sizes=extent.sizes, most=extent.most)
 
     def corpus(self, inputs: Mapping[str, Array], sizes: tuple[int, ...]) -> Tried:
         """The pinned inputs (corpus.py), not to be answered."""
-        return replace(self._limited(CORPUS, inputs), sizes=sizes)
+        return replace(self._limited(CORPUS, inputs), sizes=sizes, most=MOST)
 
     def _limited(self, name: str, inputs: Mapping[str, Array]) -> Tried:
         """Inputs of a class with ordinary values, whose runs may take as long as those of the main class."""
@@ -251,7 +250,8 @@ class Oracle:
         inputs, answers = in_batches(arrays, original, self._frozen, self._spec.compilation.batch_sizes)
         if not inputs:
             return replace(self._saved(name, {}), fault="the file has them for other shapes or rows than the spec")
-        tried = replace(self._saved(name, inputs), seconds=self._seconds, at_sizes=True, eager=answers)
+        tried = self._saved(name, inputs, self._extents.of(EXAMPLES))
+        tried = replace(tried, seconds=self._seconds, at_sizes=True, eager=answers)
         self._answered_by = original.answered_by
         return tried
 
@@ -311,12 +311,13 @@ class Oracle:
             sides = answer.not_taken
             return inputs, tuple(Branch(node=each.node, operation=each.operation, side=each.side) for each in sides)
 
-    def _saved(self, name: str, inputs: Mapping[str, Array]) -> Tried:
+    def _saved(self, name: str, inputs: Mapping[str, Array], extent: Extent | None = None) -> Tried:
         # No worker can write to this folder, so a model cannot change the library's inputs.
         path = self._given / f"inputs-{name}.npz"
         write_arrays(path, inputs)
         batched = [len(inputs[each.name]) for each in self._frozen.signature.inputs if each.has_batch_axis and inputs]
-        return Tried(name=name, inputs=path, rows=min(batched, default=1))
+        extent = extent or self._extents.of(name)
+        return Tried(name=name, inputs=path, rows=min(batched, default=1), sizes=extent.sizes, most=extent.most)
 
     def _compiled(self, tried: Tried, seconds: float) -> Mapping[str, Array] | None:
         """The answers of TensorFlow's own XLA, or of ONNX Runtime with all of its optimizations.
@@ -341,7 +342,7 @@ class Oracle:
         """
         if not self._frozen.is_program or not tried.operations & UNDEFINED:
             return {}
-        inputs, sizes = read_arrays(tried.inputs), tried.sizes or self._spec.compilation.batch_sizes
+        inputs, sizes = read_arrays(tried.inputs), tried.sizes
         program, signature = self._frozen.program(), self._frozen.signature
         return defined.answers(program, signature, inputs, sizes, most=tried.most, seconds=_SECONDS_OF_DEFINITIONS)
 
@@ -375,7 +376,7 @@ class Oracle:
         request = asked.reference(
             inputs=tried.inputs,
             out=answers,
-            batch_sizes=self._spec.compilation.batch_sizes,
+            batch_sizes=tried.sizes,
             signature=self._frozen.signature,
         )
         return replace(request, most=tried.most, advance=0)

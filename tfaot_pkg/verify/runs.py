@@ -56,11 +56,10 @@ class EmulatedRuns:
         compiler: Compiler,
         library: NativeLibrary,
         signature: Signature,
-        batch_sizes: Sequence[int],
         folder: Path,
     ) -> None:
         self._emulator, self._compiler, self._library = emulator, compiler, library
-        self._signature, self._sizes, self._folder = signature, tuple(batch_sizes), folder
+        self._signature, self._folder = signature, folder
         self._program = folder / f"batches-{compiler.architecture}"
 
     def command(self, target: Target, parts: Sequence[Part], *, writable: Path, flush: bool) -> Command:
@@ -116,7 +115,7 @@ class EmulatedRuns:
     def _counts(self, tried: Tried) -> dict[int, int]:
         """The number of batches of each size."""
         batched = any(tensor.has_batch_axis for tensor in self._signature.inputs)
-        counts = {size: tried.rows // size if batched else 1 for size in tried.sizes or self._sizes}
+        counts = {size: tried.rows // size if batched else 1 for size in tried.sizes}
         return counts if tried.most is None else {size: min(count, tried.most) for size, count in counts.items()}
 
     def _bytes(self, size: int) -> int:
@@ -167,14 +166,13 @@ class LibraryRuns:
     def __init__(
         self,
         *,
-        spec: ModelSpec,
         signature: Signature,
         library: NativeLibrary,
         compiler: Compiler,
         pool: WorkerPool,
         step: Step,
     ) -> None:
-        self._spec, self._signature, self._library = spec, signature, library
+        self._signature, self._library = signature, library
         self._compiler, self._step = compiler, step
         # Folders that no worker can write to, so that the answers in them are the library's.
         self._jobs, self._answers = pool.given_folder("jobs"), pool.given_folder("answers")
@@ -208,13 +206,13 @@ class LibraryRuns:
         if emulator not in self._emulated:
             self._emulated[emulator] = EmulatedRuns(
                 emulator=emulator, compiler=self._compiler, library=self._library, signature=self._signature,
-                batch_sizes=self._spec.compilation.batch_sizes, folder=self._jobs,
+                folder=self._jobs,
             )  # fmt: skip
         return self._emulated[emulator]
 
     @cached_property
     def _native(self) -> _Runs:
-        return _NativeRuns(self._library, self._spec.compilation.batch_sizes, self._jobs)
+        return _NativeRuns(self._library, self._jobs)
 
     def _process(self, runs: _Runs, target: Target, parts: Sequence[Part], *, flush: bool) -> str:
         """Run the library on `parts`, one after the other; returns the reason for the first one without answers."""
@@ -231,8 +229,8 @@ class LibraryRuns:
 class _NativeRuns:
     """Runs `library` on this CPU, in the Python that runs here (runner.py)."""
 
-    def __init__(self, library: NativeLibrary, batch_sizes: Sequence[int], folder: Path) -> None:
-        self._library, self._sizes, self._folder = library, tuple(batch_sizes), folder
+    def __init__(self, library: NativeLibrary, folder: Path) -> None:
+        self._library, self._folder = library, folder
 
     def command(self, target: Target, parts: Sequence[Part], *, writable: Path, flush: bool) -> Command:
         job = self._folder / f"{target.name}.json"
@@ -256,7 +254,7 @@ class _NativeRuns:
                 {
                     "inputs": str(part.tried.inputs),
                     "answers": str(part.answers),
-                    "batch_sizes": part.tried.sizes or self._sizes,
+                    "batch_sizes": part.tried.sizes,
                     "most": part.tried.most,
                     "seconds": part.tried.seconds,
                 }

@@ -22,7 +22,8 @@ from tfaot_pkg.ground.signature import Signature, Tensor
 from tfaot_pkg.spec.form import REFERENCE
 from tfaot_pkg.spec.types import ModelSpec, Validation
 from tfaot_pkg.verify.answered import fits
-from tfaot_pkg.verify.inputs import EXAMPLES, INTEGERS, MAIN, MOST, NEGATIVE, name_of_sizes
+from tfaot_pkg.verify.extent import Extents
+from tfaot_pkg.verify.inputs import EXAMPLES, INTEGERS, MAIN, NEGATIVE, name_of_sizes
 from tfaot_pkg.verify.oracle import Batches, Oracle, Tried
 from tfaot_pkg.verify.report import Branch
 from tfaot_pkg.verify.witness import Witness
@@ -57,8 +58,8 @@ class StoredAnswers:
         return {name: each for name, each in self.inputs.items() if "=" in name or name == EXAMPLES}
 
 
-def answers_in(path: Path, spec: ModelSpec, frozen: FrozenModel, original: Original) -> StoredAnswers:
-    """The answers in the file at `path`, which is that of `original`.
+def answers_in(path: Path, spec: ModelSpec, frozen: FrozenModel, original: Original, extents: Extents) -> StoredAnswers:
+    """The answers in the file at `path`, which is that of `original`, as far as `extents` go.
 
     Raises ModelError if it has none for the sizes of the spec.
     """
@@ -72,7 +73,7 @@ def answers_in(path: Path, spec: ModelSpec, frozen: FrozenModel, original: Origi
     for each in found:
         if each.name in wanted and _is_within(each.sizes, signature):
             name, confirmed = _name(each, signature), witness.confirmed(each, independent=frozen.rows.independent)
-            composed = _Composed(confirmed, name, frozen, original, spec.compilation.batch_sizes)
+            composed = _Composed(confirmed, name, frozen, original, extents)
             inputs[name], answers[name], beside[name] = (
                 composed.inputs(),
                 dict(composed.answers()),
@@ -134,10 +135,10 @@ class _Composed:
     """
 
     def __init__(
-        self, found: StoredClass, name: str, frozen: FrozenModel, original: Original, batch_sizes: Sequence[int]
+        self, found: StoredClass, name: str, frozen: FrozenModel, original: Original, extents: Extents
     ) -> None:
-        signature = frozen.signature
-        self._found, self._name, self._sizes, self._fetches = found, name, batch_sizes, original.fetches
+        signature, extent = frozen.signature, extents.of(name)
+        self._found, self._name, self._extent, self._fetches = found, name, extent, original.fetches
         self._signature = signature.at(found.sizes) if signature.symbols else signature
         self._inputs = {each.name: found.inputs[original.feeds[each.name]] for each in signature.inputs}
         for each in self._signature.inputs:
@@ -147,10 +148,10 @@ class _Composed:
         self._is_batched, self._rows = bool(counts), min(counts, default=1)
         self._independent = frozen.rows.independent
         # Few rows are repeated for large batches.
-        self._total = max(self._rows, *batch_sizes) if self._independent else self._rows
+        self._total = extent.rows(max(self._rows, *extents.batch_sizes) if self._independent else self._rows)
         self._order = np.arange(self._total) % self._rows
         if counts and not self._independent:
-            _require_batches({each.rows for each in found.runs}, set(batch_sizes))
+            _require_batches({each.rows for each in found.runs}, set(extents.batch_sizes))
 
     def _damaged(self, why: str) -> ModelError:
         return ModelError(
@@ -192,9 +193,9 @@ class _Composed:
 
     def _batches(self) -> Iterator[tuple[int, int, StoredRun | None]]:
         """Each batch size of the spec, how many such batches there are, and the file's own run of them."""
-        for size in self._sizes:
+        for size in self._extent.sizes:
             count = self._total // size if self._is_batched else 1
-            count = count if self._name == MAIN else min(count, MOST)
+            count = count if self._extent.most is None else min(count, self._extent.most)
             runs = (each for each in self._found.runs if each.rows == size and len(each.ran) >= count)
             yield size, count, next(runs, None)
 

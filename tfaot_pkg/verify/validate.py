@@ -37,11 +37,11 @@ from tfaot_pkg.spec.source.tree import SourceTree
 from tfaot_pkg.spec.types import INPUTS_KEY, LABELS_KEY, ModelSpec
 from tfaot_pkg.verify.classes import Judge
 from tfaot_pkg.verify.draws import Draws
+from tfaot_pkg.verify.extent import extents_of
 from tfaot_pkg.verify.inputs import (
     ARRANGED,
     BRANCHES,
     MAIN,
-    ROWS,
     classes_of,
     drawn,
     name_of_sizes,
@@ -184,13 +184,13 @@ class _Validation:
         self._engine, self._inputs, self._pool, self._step = engine, inputs, pool, step
         self._operations, self._compiler = operations, compiler
         self._scratch = pool.new_folder(STAGE)
-        self._runs = LibraryRuns(
-            spec=spec, signature=frozen.signature, library=library, compiler=compiler, pool=pool, step=step
-        )
+        self._runs = LibraryRuns(signature=frozen.signature, library=library, compiler=compiler, pool=pool, step=step)
         self._ways = ways_to_run(spec)
         self._targets = tuple(name for name, how in self._ways.items() if how != NOT_RUN)
-        self._drawing = drawing_of(spec.validation, frozen.ranges, frozen.trees)
         self._stored: StoredAnswers | None = None
+        self._extents = extents_of(spec, frozen)
+        drawing = drawing_of(spec.validation, frozen.ranges, frozen.trees)
+        self._drawing = replace(drawing, is_long=self._extents.are_cut)
 
     def make(self, folder: Path) -> None:
         # First, because faults of single operations are clearer than those of the whole model.
@@ -210,7 +210,7 @@ class _Validation:
             pinned = Pinned(spec=self._spec, frozen=self._frozen, engine=self._engine)
             judge = Judge(
                 spec=self._spec, signature=signature, independent=self._frozen.rows.independent,
-                operations_per_row=self._frozen.work.operations_per_row, oracle=oracle, runs=self._runs,
+                extents=self._extents, oracle=oracle, runs=self._runs,
                 ways=self._ways, labels=self._labels(inputs, theirs),
             )  # fmt: skip
             rows = judge.rearranged(inputs)
@@ -275,14 +275,15 @@ class _Validation:
         own, sha256 = self._frozen.signature.without_state(), self._inputs.get("sha256")
         given: dict[str, Any] = {
             "spec": self._spec, "frozen": self._frozen, "saved": self._saved, "pool": self._pool, "step": self._step,
-            "scratch": self._scratch, "given": self._pool.given_folder(STAGE),
+            "scratch": self._scratch, "given": self._pool.given_folder(STAGE), "extents": self._extents,
         }  # fmt: skip
         original = self._saved.original
         if original.stored is None:
-            drawn = validation_inputs(validation, own, largest, sha256=sha256, drawing=self._drawing)
+            some = replace(validation, samples=self._extents.of(MAIN).rows(validation.samples))
+            drawn = validation_inputs(some, own, largest, sha256=sha256, drawing=self._drawing)
             oracle = Oracle(**given)
         else:
-            self._stored = answers_in(original.stored, self._spec, self._frozen, original)
+            self._stored = answers_in(original.stored, self._spec, self._frozen, original, self._extents)
             drawn, oracle = dict(self._stored.inputs[MAIN]), StoredOracle(self._stored, **given)
         inputs = {**drawn, **self._frozen.trained_state()}
         return oracle, inputs, self._weak(oracle, oracle.main(inputs))
@@ -347,7 +348,7 @@ class _Validation:
     def _tried(self, oracle: Oracle, inputs: Mapping[str, Array]) -> tuple[list[Tried], tuple[Branch, ...]]:
         """All classes with eager TensorFlow's answers, the main class first, and branches that no input took."""
         signature, validation = self._frozen.signature.without_state(), self._spec.validation
-        rows, state = max(ROWS, *self._spec.compilation.batch_sizes), self._frozen.trained_state()
+        rows, state = self._extents.rows, self._frozen.trained_state()
         classes: Mapping[str, Mapping[str, Array]]
         sized: Mapping[str, Mapping[str, Array]]
         if self._stored is None:
