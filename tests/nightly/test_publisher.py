@@ -201,6 +201,21 @@ def test_from_which_spec_a_package_is_uploaded_is_not_believed_from_the_state_fo
     assert gone in uploads.missing("ours"), "it is nobody's business tonight"
 
 
+def test_no_night_begins_by_a_clock_that_is_behind_the_last_signature(tmp_path: Path) -> None:
+    make_signed(tmp_path, clock=clock_at(3))
+    before = (tmp_path / "registry/metadata/timestamp.json").read_bytes()
+    publisher = Publisher(
+        registry=tmp_path / "registry", keys=keys_in(tmp_path / "keys"), folders=home_of(tmp_path), recheck=believed,
+    )  # fmt: skip
+
+    def plan() -> list[Decision]:
+        raise AssertionError("something was planned")
+
+    with reported(TrustError):
+        coordinator(tmp_path, home_of(tmp_path), publisher=publisher).run(plan)
+    assert (tmp_path / "registry/metadata/timestamp.json").read_bytes() == before
+
+
 def test_a_night_promotes_what_is_due(tmp_path: Path) -> None:
     registry = make_signed(tmp_path)
     for number, when in (("1", "2020-01-01T00:00:00Z"), ("2", "2020-01-02T00:00:00Z")):

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 
+from tests.commands import run_command
 from tests.registry.conftest import Package, package_of
 from tests.registry.signing import make_signed, open_signed
 from tests.registry.tiny import tiny_files
@@ -244,3 +246,31 @@ def test_a_tree_that_was_added_is_due_after_its_own_nights(tmp_path: Path, make:
     assert ([one.after for one in done], [one.wait for one in waiting]) == (
         (["1.0"], []) if when else ([], ["0 of 1 nights in nightly"])
     )
+
+
+def test_show_and_install_choose_the_same_for_this_machine(tmp_path: Path, make: Make, tfaot_home: Path) -> None:
+    def tool(*words: str | Path, code: int = 0) -> CompletedProcess[str]:
+        done = run_command(words, cwd=tmp_path)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done
+
+    registry = FolderRegistry.create(tmp_path / "registry")
+    publish(registry, make("1.0", "x86_64"))
+    publish(registry, make("1.0", "aarch64"))
+    publish(registry, make("2.0", "aarch64"))
+    publish(registry, make("1.0", "aarch64", model="taus"))
+    place = ("--registry", registry.root, "--json")
+    shown = json.loads(tool("show", "digits", *place).stdout)
+    assert (shown["version"], shown["architectures"]) == ("1.0", ["x86_64", "aarch64"])
+    assert json.loads(tool("show", "digits", "--arch", "aarch64", *place).stdout)["version"] == "2.0"
+    # There is nothing for this machine: it is shown all the same, and not installed.
+    assert json.loads(tool("show", "taus", *place).stdout)["targets"] == ["aarch64"]
+    tool("install", "taus", *place, code=16)
+    for words, version in (((), "1.0"), (("--arch", "aarch64"), "2.0"), (("--target", "aarch64"), "2.0")):
+        done = json.loads(tool("install", "digits", *words, "--prefix", tmp_path / version, *place).stdout)
+        assert done["packages"][0]["version"] == version
+    tool("install", "digits", "--arch", "sparc", *place, code=16)
+    tool("resolve", "digits@1.0", *place)
+    for machine in ("x86_64", "aarch64"):
+        tool("install", "--locked", "--arch", machine, "--prefix", tmp_path / machine, "--json")
+        assert machine_of(tmp_path / machine) == {"x86_64": 62, "aarch64": 183}[machine]

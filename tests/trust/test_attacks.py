@@ -17,9 +17,12 @@ import pytest
 from tests.registry.signing import clock_at, make_signed, open_signed
 from tests.wording import reported
 from tfaot_pkg.errors import RegistryError, StorageError, TrustError
+from tfaot_pkg.ground.documents import utc
+from tfaot_pkg.registry.channels import Channels
 from tfaot_pkg.registry.entry import Deprecation
 from tfaot_pkg.registry.files.files import FolderFiles, MissingFile, too_long
 from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.registry.promotion import hold, promote, promote_due, rollback, set_channels
 from tfaot_pkg.registry.signing import load_state, refresh
 from tfaot_pkg.registry.signing_keys import (
     NewKey,
@@ -210,6 +213,7 @@ SIGNINGS: dict[str, Callable[[FolderRegistry], object]] = {
     "threshold": lambda registry: set_threshold(registry, "root", 2),
     "deprecate": lambda registry: registry.deprecate("digits", Deprecation(reason="old")),
     "yank": lambda registry: registry.yank("digits", "1.0", ""),
+    "channels": lambda registry: set_channels(registry, Channels()),
 }
 
 
@@ -230,6 +234,33 @@ def test_nothing_is_signed_by_a_clock_behind_the_last_signature(
     after = {path: data for path, data in snapshot_of(tmp_path).items() if not path.startswith("keys/")}
     assert after == before
     assert [one.version for one in registry.entries("digits")] == ["1.0"]
+
+
+def test_nothing_is_promoted_or_rolled_back_by_a_clock_behind(tmp_path: Path, make_package: MakePackage) -> None:
+    registry = make_signed(tmp_path)
+    publish(registry, make_package("digits", "1.0"))
+    set_channels(registry, Channels.of(nights={"candidate": 1}))
+    publish(registry, make_package("digits", "2.0"))
+    behind = replace(registry, clock=clock_at(-2))
+    before = snapshot_of(registry.root)
+    for change in (
+        lambda: promote(behind, ["digits"], "candidate"),
+        lambda: promote_due(behind),
+        lambda: rollback(behind, "digits", reason="wrong"),
+        lambda: hold(behind, "digits", reason="wrong"),
+    ):
+        with reported(TrustError):
+            change()
+    assert snapshot_of(registry.root) == before
+
+
+def test_no_publication_is_older_than_what_was_signed_before_it(tmp_path: Path, make_package: MakePackage) -> None:
+    """Nights in a channel are counted from there."""
+    registry = make_signed(tmp_path)
+    signed = load_state(registry).signed_at
+    package = make_package("digits", "1.0")
+    done = replace(registry, clock=clock_at(-0.9)).publish(package.entry, package.blobs)
+    assert signed is not None and utc(done.entry.published) >= signed
 
 
 @pytest.mark.parametrize("name", ["refresh", "deprecate", "yank"])

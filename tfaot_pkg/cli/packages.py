@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
     from tfaot_pkg.registry.folder import FolderRegistry
     from tfaot_pkg.registry.reader import RegistryReader, SearchResult
+    from tfaot_pkg.registry.static import StaticRegistry
     from tfaot_pkg.verify.hashes import Hashes
     from tfaot_pkg.verify.installed import AnswersReport
 
@@ -99,9 +100,7 @@ def show(
     from tfaot_pkg.registry.reader import INFO, VALIDATION
 
     opened = session.open_registry()
-    entry = opened.resolve(package, channel, Constraints.parse(architecture=arch).machine)
-    # Without --arch: this machine's, or whatever there is.
-    entry = entry.on(arch or platform.machine()) or entry
+    entry = _shown(opened, package, channel, Constraints.parse(architecture=arch).machine)
     asked = {"provenance": provenance, "attestation": attestation, "sbom": sbom, "validation": validation}
     roles = [role for role, wanted in asked.items() if wanted]
     if roles:
@@ -132,6 +131,16 @@ def show(
         "contains": contains, "channels": "\n".join(map(str, channels)),
     }  # fmt: skip
     return Result(document=document, text=_show_text(entry, others, deprecation, validated, more))
+
+
+def _shown(opened: StaticRegistry, package: str, channel: str, architecture: str) -> RegistryEntry:
+    """What `install` would take on `architecture`; without one on this machine, or else whatever there is."""
+    if architecture:
+        return opened.resolve(package, channel, architecture)
+    try:
+        return opened.resolve(package, channel, platform.machine())
+    except RegistryError:
+        return opened.resolve(package, channel)
 
 
 def _documents_result(reader: RegistryReader, entry: RegistryEntry, roles: list[str]) -> Result:

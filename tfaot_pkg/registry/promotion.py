@@ -60,6 +60,8 @@ def set_channels(registry: FolderRegistry, channels: Channels, *, by: str = "") 
     canary is not there, or a channel with builds would be dropped; TrustError, StorageError.
     """
     with registry.writing() as commit:
+        # A wrong clock is found before anything is read.
+        commit.moment()
         before = registry.channels
         if before == channels:
             return False
