@@ -18,6 +18,7 @@ from tfaot_pkg.compiler.passes.hoist import hoisted
 from tfaot_pkg.compiler.passes.int8_weights import with_int8_weights
 from tfaot_pkg.compiler.passes.int_to_float import in_float
 from tfaot_pkg.compiler.passes.pad_convolutions import padded
+from tfaot_pkg.compiler.passes.pad_moved_images import padded_apart
 from tfaot_pkg.compiler.passes.raise_activations import in_one
 from tfaot_pkg.compiler.passes.raise_conv2d import conv2d
 from tfaot_pkg.compiler.passes.raise_dense import dense
@@ -83,6 +84,7 @@ _RAISING = (
     _rule("crop-convolutions", cut, "A slice of a convolution becomes a smaller convolution."),
     _rule("pad-convolutions", padded, "Zeros around the image of a depthwise convolution become its padding."),
     _rule("raise-conv2d", conv2d, "Convolutions over two axes with constant filters become `conv2d`."),
+    _rule("pad-moved-images", padded_apart, "Padding of a convolution is written with an image that is moved anyway."),
     _rule("raise-max-pool", max_pool, "Maxima over windows of images become `max_pool`."),
     _rule("raise-softmax", softmax, "Quotients of exponentials and their sums become `softmax`."),
     _rule("simplify-argmax", argmax, "Places of largest elements are found with one comparison of each."),

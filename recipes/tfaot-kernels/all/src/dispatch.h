@@ -133,18 +133,19 @@ void bfloat16Conv2d(const Team* team, const Dispatch& dispatch, const Bfloat16Co
 
 void narrowDense(const Dispatch& dispatch, const NarrowDense& layer, std::size_t batch, const float* in, float* out) noexcept;
 
-// The others by a team of threads (team_layers.h).
+// The others by a team of threads (team_layers.h). Their own code runs once for each layer, and is compiled for size
+// ([[gnu::cold]]); that of a part is not.
 
 void dense(const Team& team, const Dispatch& dispatch, const Dense& layer, std::size_t batch, const float* in,
            float* out) noexcept;
 
 /// Each thread has scratch memory of conv2dScratch.
-void conv2d(const Team& team, const Dispatch& dispatch, const Conv2d& layer, std::size_t batch, const float* in,
-            float* out) noexcept;
+[[gnu::cold]] void conv2d(const Team& team, const Dispatch& dispatch, const Conv2d& layer, std::size_t batch, const float* in,
+                          float* out) noexcept;
 
 /// Each thread has scratch memory of conv2dMaxPoolScratch.
-void conv2dMaxPool(const Team& team, const Dispatch& dispatch, const Conv2d& layer, const Window& pool, std::size_t batch,
-                   const float* in, float* out) noexcept;
+[[gnu::cold]] void conv2dMaxPool(const Team& team, const Dispatch& dispatch, const Conv2d& layer, const Window& pool,
+                                 std::size_t batch, const float* in, float* out) noexcept;
 
 /// A convolution as a program calls it: its team may be null.
 inline void conv2dByTeam(const Team* team, const Dispatch& dispatch, const Conv2d& layer, std::size_t batch, const float* in,
