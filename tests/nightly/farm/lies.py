@@ -58,6 +58,10 @@ def _about_another(module: dict[str, Any]) -> None:
     module["Told"] = lambda **fields: replace(Told(**fields), offer="another")
 
 
+def _blames_the_model(module: dict[str, Any]) -> None:
+    module["Told"] = lambda **fields: Told(**{**fields, "kind": "build failed", "error": "it is broken", "line": ""})
+
+
 def _no_document(module: dict[str, Any]) -> None:
     module["write"] = lambda _: b"\x00" * 100
 
@@ -73,4 +77,5 @@ LIES: dict[str, Change] = {
     "replaced": _replaced,
     "about another": _about_another,
     "no document": _no_document,
+    "blames the model": _blames_the_model,
 }

@@ -7,6 +7,7 @@ import os
 import signal
 from collections import Counter
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
@@ -21,6 +22,7 @@ from tfaot_pkg._version import __version__
 from tfaot_pkg.errors import NetworkError, StorageError
 from tfaot_pkg.nightly.farm.identity import Identity, new_key, opened
 from tfaot_pkg.nightly.farm.messages import FARM, Lease
+from tfaot_pkg.nightly.results import FAILED
 from tfaot_pkg.nightly.types import Policy
 from tfaot_pkg.registry.folder import FolderRegistry
 
@@ -120,7 +122,7 @@ def test_a_worker_of_another_version_gets_nothing_and_is_named(tmp_path: Path, p
     assert len(notes) == 1 and old.name in notes[0]
 
 
-@pytest.mark.sweep("replaced", "odd name", "larger than told")
+@pytest.mark.sweep("replaced", "odd name", "larger than told", "blames the model")
 @pytest.mark.parametrize("lie", sorted(LIES))
 def test_a_lying_worker_publishes_nothing_and_is_excluded(tmp_path: Path, lie: str) -> None:
     place = Place(url=str(tmp_path / "store"))
@@ -136,6 +138,7 @@ def test_a_lying_worker_publishes_nothing_and_is_excluded(tmp_path: Path, lie: s
         assert {one.worker for one in watch.built_} == {honest.name}
         assert set(watch.excluded_) <= {liar.name}
     assert not list(tmp_path.rglob("evil"))
+    assert not list(tmp_path.rglob(f"*{FAILED}")), "no model is remembered as broken"
 
 
 def test_results_of_a_liar_alone_are_faults_of_the_machine(tmp_path: Path) -> None:
@@ -155,6 +158,19 @@ def test_a_broken_model_is_a_fault_of_the_model(tmp_path: Path, place: Place) ->
     (broken,) = [one for one in done.outcomes if one.model == "broken"]
     assert (broken.error, broken.attempts) == ("it is broken", 1)
     assert "error: build failed: it is broken" in (done.night.folder / broken.log).read_text()
+
+
+def test_two_workers_have_to_agree_that_a_model_is_at_fault(tmp_path: Path, place: Place) -> None:
+    with worker(tmp_path, place, "one") as one, worker(tmp_path, place, "two") as two:
+        wait_for(lambda: len(place.store.cells()) == 2)
+        done = night(tmp_path, place).run(lambda: [stub_decision("broken")])
+        for hand in (one, two):
+            hand.process.terminate()
+            hand.end()
+            assert any(line.startswith("broken@") for line in hand.said), "both tried"
+    assert done.counts == {"build failed": 1} and done.outcomes[0].attempts == 1
+    again = night(tmp_path, place).run(lambda: [replace(stub_decision("broken"), action="failed before")])
+    assert again.counts == {"build failed": 1}, "nobody is asked: there is no worker"
 
 
 def test_a_broken_worker_is_told_from_the_models_and_named(tmp_path: Path, place: Place) -> None:

@@ -30,7 +30,7 @@ _HINT = "its worker wrote it"
 
 
 def collect(store: Store, lease: Lease, request: Request) -> Attempt:
-    """The end of the build of `lease`; a verified result is in the state folder of `request`, a failure too.
+    """The end of the build of `lease`; a verified result is in the state folder of `request`, a failure is not.
 
     A result that is not what it says it is becomes a fault of its worker. Raises NetworkError, StorageError (our disk).
     """
@@ -40,11 +40,8 @@ def collect(store: Store, lease: Lease, request: Request) -> Attempt:
             raise TrustError("it is about another build")
         attempt = _attempt(told, lease, request)
         _append_log(store, told, request.log)
-        results, key = Results(root=request.state), request.decision.key
         if attempt.kind == "verified":
-            _store(store, told, attempt, request, results)
-        elif attempt.is_final:
-            results.put(key, attempt)
+            _store(store, told, attempt, request, Results(root=request.state))
     except TrustError as error:
         return refused(lease, request, error)
     return attempt

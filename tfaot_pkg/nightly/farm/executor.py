@@ -4,6 +4,9 @@ A lease is a cell that its worker writes again and again. The coordinator withdr
 by its own clock, by writing over the cell that it saw last: either that write comes first, or the worker's next one. So
 no two clocks are compared, and a worker that was frozen finds out when it writes the next time.
 
+What a worker says of a model is not believed either: another one, if there is one, tries again what it failed. A worker
+that failed three models that others built gets no more builds.
+
 A try that ends in another way than by its worker's word (the lease is damaged, or of a worker that may not have it) is
 offered again, under another name. After a kill the same names lead the next coordinator to builds that run or are done.
 """
@@ -40,6 +43,8 @@ from tfaot_pkg.nightly.farm.messages import (
 from tfaot_pkg.nightly.farm.store import Store, put
 from tfaot_pkg.nightly.farm.tool import described, tool_digest
 from tfaot_pkg.nightly.outcome import Attempt, Request
+from tfaot_pkg.nightly.results import Results
+from tfaot_pkg.nightly.standing import EXCLUDED_AFTER
 from tfaot_pkg.nightly.types import Policy
 
 _COLLECTORS = 4
@@ -112,6 +117,8 @@ class PullExecutor:
         self._numbers: dict[str, int] = {}  # by task: the last number of a try
         self._workers: dict[str, _Worker] = {}
         self._refused: dict[str, str] = {}
+        self._doubted: dict[str, Attempt] = {}  # by task: the first failure by the model's fault
+        self._wrong: dict[str, dict[str, None]] = {}  # by worker: tasks that it failed and others built
         self._suspended: frozenset[str] = frozenset()
         self._uploaded: set[str] = set()
         self._farm: tuple[bytes, str] | None = None  # as written, with its tag
@@ -120,7 +127,9 @@ class PullExecutor:
         self._is_closed = False
 
     def submit(self, request: Request, avoid: Collection[str] = ()) -> None:
-        self._waiting.append(_Try(request=request, avoid=frozenset(avoid), number=self._next(request)))
+        doubted = self._doubted.get(request.decision.task.id)
+        kept = {*avoid, *([doubted.worker] if doubted is not None else [])}
+        self._waiting.append(_Try(request=request, avoid=frozenset(kept), number=self._next(request)))
 
     def suspend(self, workers: Collection[str]) -> None:
         self._suspended = frozenset(workers)
@@ -142,6 +151,8 @@ class PullExecutor:
                 self.look()
                 continue
             ended = next_of(self._done, max(0.0, min(due, end) - now))
+            if ended is not None:
+                ended = self._judged(*ended)
             if ended is not None or self.clock() >= end:
                 return ended
 
@@ -169,6 +180,32 @@ class PullExecutor:
         self._offer()
         # Of the end: a look may take long, and the store is not to be asked all the time.
         self._looked = self.clock()
+
+    def _judged(self, request: Request, attempt: Attempt) -> Done | None:
+        """The end of `request`; None if another worker has to confirm that it is the model's fault."""
+        task, doubted = request.decision.task.id, self._doubted.pop(request.decision.task.id, None)
+        if attempt.kind == "verified":
+            if doubted is not None:
+                self._contradict(doubted, task)
+        elif not attempt.is_final:
+            if doubted is not None:  # the fault of a machine confirms nothing
+                self._doubted[task] = doubted
+        elif doubted is None and set(self.workers()) - self._suspended - {attempt.worker}:
+            self._doubted[task] = attempt
+            again = _Try(request=request, avoid=frozenset({attempt.worker}), number=self._next(request))
+            self._waiting.insert(0, again)
+            return None
+        else:
+            Results(root=request.state).put(request.decision.key, attempt)
+        return request, attempt
+
+    def _contradict(self, doubted: Attempt, task: str) -> None:
+        worker = doubted.worker
+        wrong = self._wrong.setdefault(worker, {})
+        wrong[task] = None
+        self.note(f"the worker {worker} failed {task}, which another one built: {doubted.error_class or doubted.kind}")
+        if len(wrong) >= EXCLUDED_AFTER:
+            self._refused[worker] = f"it failed {', '.join(wrong)}, which others built"
 
     def _next(self, request: Request) -> int:
         task = request.decision.task.id
