@@ -12,7 +12,7 @@ from .errors import ExportError
 def inputs_of(torch: Any, model: Any, given: Any) -> tuple[list[str], list[Any]]:
     """Names and tensors, in the order of the model's parameters."""
     is_program = isinstance(model, torch.export.ExportedProgram)
-    order = list(model.graph_signature.user_inputs) if is_program else _parameters(model)
+    order = list(model.graph_signature.user_inputs) if is_program else _parameters(torch, model)
     if isinstance(given, Mapping):
         names, values = list(given), list(given.values())
         if order[: len(names)] != names:
@@ -31,8 +31,9 @@ def inputs_of(torch: Any, model: Any, given: Any) -> tuple[list[str], list[Any]]
     return names, [value.detach().cpu() for value in values]
 
 
-def _parameters(model: Any) -> list[str]:
-    if hasattr(model, "graph") and hasattr(model, "code"):  # TorchScript
+def _parameters(torch: Any, model: Any) -> list[str]:
+    # Modules of torch.fx have a graph and code, too.
+    if isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction):
         names = [value.debugName().partition(".")[0] for value in model.graph.inputs()]
         return names[1:] if hasattr(model, "forward") and names[:1] == ["self"] else names
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
