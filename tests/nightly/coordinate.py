@@ -1,7 +1,7 @@
 """A coordinator in a process of its own, which tests kill, or which kills itself: `coordinate.py ARGUMENTS.json`.
 
 Arguments: `root` (state, registry), `home` (a TFAOT_HOME), `plan` (a file of decisions) or `definition`, `dask`,
-`slots`, `program`, `policy` (fields), `policies` (changes of it, by model), `today`, `die` (after how many lines, and how
+`slots`, `results` (a store of pull workers), `program`, `policy` (fields), `policies` (changes of it, by model), `today`, `die` (after how many lines, and how
 many seconds after that). Prints `built ID KIND`, `published ID` and in the end the exit code.
 """
 
@@ -23,6 +23,9 @@ from tests.nightly.nights import Seen, coordinator, home_of
 from tfaot_pkg.ground.documents import convert
 from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.nightly.executors import Executor, LocalExecutor
+from tfaot_pkg.nightly.farm.address import store_at
+from tfaot_pkg.nightly.farm.bundle import Bundle
+from tfaot_pkg.nightly.farm.executor import PullExecutor
 from tfaot_pkg.nightly.outcome import Attempt, Request
 from tfaot_pkg.nightly.supervise import hide_secrets
 from tfaot_pkg.nightly.types import Decision, Outcome, Policy
@@ -56,7 +59,13 @@ def main(given: dict[str, Any]) -> int:
     _die.extend(given["die"])
     root, folders = Path(given["root"]), home_of(Path(given["home"]))
 
+    # Before its credentials are hidden, as the command does.
+    store = store_at(given["results"]) if given.get("results") else None
+
     def executor(count: int) -> Executor:
+        if store is not None:
+            bundle = Bundle(files={})
+            return PullExecutor(store=store, bundle=lambda _: bundle, policy=Policy(**given["policy"]), poll=0.1)
         if not given["dask"]:
             return LocalExecutor(given["slots"])
         from tfaot_pkg.nightly.dask_executor import DaskExecutor

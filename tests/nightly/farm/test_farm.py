@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,12 +17,13 @@ import pytest
 from tests.nightly.farm.conftest import Place
 from tests.nightly.farm.farms import SHORT, night, wait_for, worker
 from tests.nightly.farm.lies import LIES
-from tests.nightly.nights import STUB, Seen, builds_below, ends, stub, stub_decision
+from tests.nightly.nights import STUB, Seen, builds_below, ends, start_coordinator, stub, stub_decision
 from tests.wording import reported
 from tfaot_pkg._version import __version__
 from tfaot_pkg.errors import NetworkError, StorageError
+from tfaot_pkg.ground.documents import plain
 from tfaot_pkg.nightly.farm.identity import Identity, new_key, opened
-from tfaot_pkg.nightly.farm.messages import FARM, Lease
+from tfaot_pkg.nightly.farm.messages import FARM, LEASE, Lease
 from tfaot_pkg.nightly.results import FAILED
 from tfaot_pkg.nightly.types import Policy
 from tfaot_pkg.registry.folder import FolderRegistry
@@ -218,6 +220,36 @@ def test_a_worker_that_is_told_to_end_gives_its_build_back_at_once(tmp_path: Pat
         thread.join()
         assert any(line.startswith("gave back") for line in ending.said)
     assert done.counts == {"published": 1} and done.outcomes[0].attempts == 1, "nobody failed"
+
+
+def test_a_killed_coordinator_finds_what_its_workers_went_on_with(tmp_path: Path, place: Place) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps([plain(stub_decision(f"model{number}")) for number in range(4)]))
+
+    def start() -> subprocess.Popen[str]:
+        return start_coordinator(tmp_path, tmp_path / "home", results=place.url, plan=str(plan), program=["stub"])
+
+    with worker(tmp_path, place, "one", program=stub(3)) as one, worker(tmp_path, place, "two", program=stub(3)) as two:
+        first = start()
+        begun = [hand.until("model") for hand in (one, two)]
+        first.kill()
+        first.communicate()
+        # Both end what they have, and find nobody who would take it.
+        wait_for(lambda: sum(b'\\"done\\"' in cell for cell in leases(place)) == 2)
+        second = start()
+        assert second.communicate()[0].splitlines()[-1] == "exit 0", (tmp_path / "stderr").read_text()
+        for hand in (one, two):
+            hand.process.terminate()
+            hand.end()
+        built = [line for hand in (one, two) for line in hand.said if line.startswith("model")]
+    assert len(built) == 4 and len(set(built)) == 4, f"{begun} were built once, and taken"
+    assert published(tmp_path) == 4
+
+
+def leases(place: Place) -> list[bytes]:
+    store = place.store
+    found = [store.read(name) for name in store.cells() if name.startswith(LEASE)]
+    return [cell.data for cell in found if cell is not None]
 
 
 def test_a_worker_without_work_ends(tmp_path: Path, place: Place) -> None:
