@@ -71,6 +71,7 @@ class CompiledModel:
 
     def build(self):
         spec = Path(self.source_folder) / "spec.yaml"
+        self._choose_targets(spec)
         command, folder = self._command()
         argv = [*command, "build", str(spec), "-o", str(self._prefix())]
         self.output.info(f"running {' '.join(argv)}")
@@ -80,6 +81,14 @@ class CompiledModel:
             raise ConanException(f"cannot start {argv[0]}: {error.strerror} (conf user.tfaot:command)") from error
         if finished.returncode:
             raise ConanException(f"tfaot-pkg build failed: exit code {finished.returncode}; its message is above")
+
+    def _choose_targets(self, spec):
+        """Name the targets of this architecture, if the recipe leaves them to it and they are not the tool's own."""
+        document = yaml.safe_load(spec.read_text(encoding="utf-8"))
+        compilation = document.setdefault("compilation", {})
+        if self.settings.arch == "armv8" and "targets" not in compilation:
+            compilation["targets"] = ["aarch64"]
+            spec.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
 
     def package(self):
         """The whole prefix, with its CMake package: its targets are the same as without Conan.

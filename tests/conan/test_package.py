@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import platform
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.conan.conftest import Packaged
 from tests.wording import reported
@@ -19,7 +21,9 @@ from tfaot_pkg.errors import ConanError
 from tfaot_pkg.ground.keys import files_below, sha256_tree
 from tfaot_pkg.ground.process import run
 from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.targets import DEFAULT_TARGETS
 from tfaot_pkg.pipeline.conan.package import ConanHome, ConanPackage, conan_argv, conan_environment, create, export_base
+from tfaot_pkg.pipeline.conan.recipe import stage_recipe
 
 pytestmark = pytest.mark.slow
 
@@ -126,6 +130,48 @@ def test_a_library_for_another_architecture_is_packaged_without_being_run(
     )
     assert made.recipe_revision == package.recipe_revision
     assert made.binaries[0].package_id not in {binary.package_id for binary in package.binaries}
+
+
+def test_one_version_has_binaries_for_every_architecture(
+    make_model: Callable[..., Packaged], home: ConanHome, tmp_path: Path
+) -> None:
+    """Conan takes the newest recipe of a version: with one for each architecture, only the last would be found."""
+    model = make_model("everywhere")
+    made = {}
+    for arch, targets in (("x86_64", DEFAULT_TARGETS), ("aarch64", ("aarch64",))):
+        spec = dataclasses.replace(model.spec, compilation=dataclasses.replace(model.spec.compilation, targets=targets))
+        recipe = stage_recipe(spec, tmp_path / arch)
+        made[arch] = create(
+            recipe, "1.2.0", home=home, prefix=model.prefix, shared=[False], architecture=arch, progress=Silent()
+        )
+    assert len({one.recipe_revision for one in made.values()}) == 1
+    for arch, setting in (("x86_64", "x86_64"), ("aarch64", "armv8")):
+        words = ("--requires", "tfaot-model-everywhere/[>=1 <2]", "-s", f"arch={setting}", "--format", "json")
+        graph = json.loads(conan(home, "install", *words, "--output-folder", str(tmp_path)))["graph"]["nodes"]
+        (node,) = (one for one in graph.values() if one["name"] == "tfaot-model-everywhere")
+        assert (node["binary"], node["package_id"]) == ("Cache", made[arch].binaries[0].package_id)
+
+
+def test_what_a_recipe_builds_follows_from_the_architecture_of_conan(
+    make_model: Callable[..., Packaged], home: ConanHome, tmp_path: Path
+) -> None:
+    model = make_model("somewhere")
+    spec = dataclasses.replace(
+        model.spec, compilation=dataclasses.replace(model.spec.compilation, targets=DEFAULT_TARGETS)
+    )
+    recipe = stage_recipe(spec, tmp_path / "recipe")
+    program = tmp_path / "build"
+    # In place of the tool: it keeps the spec, and copies what is built already.
+    program.write_text(f'#!/bin/sh\ncp "$2" {tmp_path}/seen.yaml\nmkdir -p "$4"\ncp -R {model.prefix}/. "$4"\n')
+    program.chmod(0o755)
+    with home.opened() as opened:
+        export_base(opened)
+        for setting, targets in (("armv8", ["aarch64"]), ("x86_64", None)):
+            opened.conan(
+                "create", str(recipe), "-s", f"arch={setting}", "-tf", "", "-c", f"user.tfaot:command=['{program}']"
+            )
+            seen = yaml.safe_load((tmp_path / "seen.yaml").read_text())["compilation"]
+            assert seen.get("targets") == targets
 
 
 def test_a_missing_prefix_is_a_conan_error_with_its_log(affine: Packaged, home: ConanHome) -> None:

@@ -21,6 +21,7 @@ from tfaot_pkg.ground.keys import sha256_bytes, sha256_file, sha256_listing
 from tfaot_pkg.ground.rendering import SUFFIX, template_names
 from tfaot_pkg.ground.rendering import render as render_template
 from tfaot_pkg.ground.storage import storage_errors, write_file
+from tfaot_pkg.ground.targets import DEFAULT_TARGETS
 from tfaot_pkg.provenance.statement import read_statement
 from tfaot_pkg.registry.reader import FILES, PROVENANCE
 from tfaot_pkg.spec.document import place_of_rows, spec_document
@@ -34,6 +35,8 @@ BASE_RANGE = "[>=0.1 <1]"
 """The versions of the base that a recipe works with."""
 
 _TEMPLATES = "recipe"
+_USUAL_TARGETS = (DEFAULT_TARGETS, ("aarch64",))
+"""Those that the base of the recipes builds for an architecture whose recipe names none."""
 
 
 _RECIPE = "conanfile.py"
@@ -83,14 +86,17 @@ def render_recipe(spec: ModelSpec) -> dict[str, bytes]:
 def stage_recipe(spec: ModelSpec, folder: Path) -> Path:
     """Write a complete recipe of `spec` into `folder`, and return the folder of its conanfile.py.
 
-    The spec is written with its expressions evaluated and its defaults filled in; files of the model that lie on this
-    machine are copied. Raises StorageError.
+    The spec is written with its expressions evaluated and its defaults filled in, except for the usual targets: those
+    follow from Conan's `arch`, so that a version has one recipe, with binaries for every architecture. Files of the
+    model that lie on this machine are copied. Raises StorageError.
     """
     recipe = folder / "all"
     with storage_errors(f"write the recipe {folder}"):
         for path, data in render_recipe(spec).items():
             write_file(folder / path, data)
         plain = without_expressions(spec_document(spec))
+        if spec.compilation.targets in _USUAL_TARGETS:
+            del plain["compilation"]["targets"]
         document = yaml.dump(plain, Dumper=Dumper, sort_keys=False, allow_unicode=True)
         write_file(recipe / "spec.yaml", document.encode())
         if spec.tuning is not None:
