@@ -73,3 +73,9 @@ def test_loops_that_small_kernels_compute_give_their_results(tensorflow: str, bu
     assert np.array_equal(one["y"], np.full_like(x, 0.625))
     more = load(build(Case(name="halving_loop_and_more"), tensorflow=tensorflow).library.shared).run(3, {"x": x})
     assert [more[name][0, 0] for name in "abc"] == [0.625, 13.75, 6.0]
+
+
+def test_a_note_says_that_fake_quantization_computes_in_floats(build: Build) -> None:
+    built = build(Case(name="quantized"), tensorflow="2.17.1")
+    (note,) = (each for each in built.frozen.warnings if "FakeQuant" in each)
+    assert note.startswith("FakeQuantWithMinMaxArgs: rounds floats") and "float32" in note

@@ -59,6 +59,13 @@ _SILENT = {
         ),
         "random numbers differ from TensorFlow's",
     ),
+    **dict.fromkeys(
+        (
+            "FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel",
+            "QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4",
+        ),
+        "rounds floats to steps, and layers compute in float32: export a QDQ file of ONNX for integers",
+    ),
 }  # fmt: skip
 _SHOWN = 3
 _ASSIGNMENTS = frozenset("Assign AssignAdd AssignSub ScatterUpdate ScatterAdd".split()) | frozenset(assignments.WRITTEN)
