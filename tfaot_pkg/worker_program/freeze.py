@@ -64,7 +64,7 @@ _SILENT = {
             "FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel",
             "QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4",
         ),
-        "rounds floats to steps, and layers compute in float32: export a QDQ file of ONNX for integers",
+        "rounds floats to steps; layers compute in float32 unless compilation.precision asks for int8",
     ),
 }  # fmt: skip
 _SHOWN = 3
