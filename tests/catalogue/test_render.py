@@ -26,8 +26,10 @@ from tfaot_pkg.catalogue.tree import LEAF
 from tfaot_pkg.errors import RegistryError, StorageError
 from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.ground.signature import DType, Signature, Symbol, Tensor
+from tfaot_pkg.registry.channels import Channels
 from tfaot_pkg.registry.entry import Deprecation
 from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.registry.promotion import promote, rollback, set_channels
 from tfaot_pkg.registry.server.rules import FOREVER, find_file
 from tfaot_pkg.registry.static import StaticRegistry
 from tfaot_pkg.spec.rules import package_name
@@ -411,3 +413,31 @@ def test_all_files_of_a_catalogue_may_be_served_and_assets_are_kept_for_ever(reg
         served = find_file(registry.root, f"/{FOLDER}/{path}")
         assert served is not None, path
         assert (served.cache_control == FOREVER) == path.startswith("assets/"), path
+
+
+def test_a_page_offers_what_the_default_channel_has(tmp_path: Path) -> None:
+    registry = FolderRegistry.create(tmp_path / "registry")
+    publish(registry, entry_of("digits", version="1.0.0+tf2.17.1.b1"))
+    set_channels(registry, Channels())
+    registry = FolderRegistry.open(registry.root)
+    publish(registry, entry_of("digits", version="1.0.0+tf2.21.0.b1"))
+    site = tmp_path / "site"
+    render(registry, site, progress=Silent())
+    assert _offered(site) == "1.0.0+tf2.17.1.b1"
+    for channel in ("candidate", "stable"):
+        promote(registry, ["digits"], channel)
+    render(registry, site, progress=Silent())
+    assert _offered(site) == "1.0.0+tf2.21.0.b1"
+    rollback(registry, "digits", reason="wrong")
+    render(registry, site, progress=Silent())
+    assert _offered(site) == "1.0.0+tf2.17.1.b1"
+
+
+def _offered(site: Path) -> str:
+    """The version in whose row the page says so, with the channels that have it."""
+    rows = [row for row in page(site, "digits").split("<tr") if ">offered<" in row]
+    (row,) = rows
+    assert ">stable<" in row
+    found = re.search(r"1\.0\.0\+tf[0-9.]+b1", row)
+    assert found is not None
+    return found[0]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from packaging.version import InvalidVersion, Version
@@ -60,9 +61,16 @@ class Move:
             raise ValueError("trees must be digests")
 
 
+# Versions are read again for every package that a promotion looks at: 1,000 of 20 versions took minutes.
+@lru_cache(maxsize=1 << 16)
 def public(version: str) -> str:
     """The version that `version` is a build of: without its local part, in its normal form."""
     return Version(version).public
+
+
+@lru_cache(maxsize=1 << 16)
+def _normal(version: str) -> Version:
+    return Version(version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +208,7 @@ class Standing:
             sorted(
                 channel
                 for channel, builds in self.pointers.items()
-                if (one := builds.get(public(version))) and Version(one.build) == Version(version) and tree in one.trees
+                if (one := builds.get(public(version))) and _normal(one.build) == _normal(version) and tree in one.trees
             )
         )
 

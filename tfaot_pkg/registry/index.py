@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from packaging.version import Version
 
@@ -32,6 +33,8 @@ class IndexFile:
 
     package: str
     lines: tuple[IndexLine, ...]
+    _found: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What follows from the lines, once it was asked for."""
 
     @classmethod
     def parse(cls, data: bytes | None, file: str, package: str) -> IndexFile:
@@ -44,6 +47,12 @@ class IndexFile:
     @property
     def entries(self) -> tuple[RegistryEntry, ...]:
         """The versions that this tool can read, oldest version first, with the channels that have them."""
+        if "entries" not in self._found:
+            self._found["entries"] = self._read_entries()
+        entries: tuple[RegistryEntry, ...] = self._found["entries"]
+        return entries
+
+    def _read_entries(self) -> tuple[RegistryEntry, ...]:
         standing = self.standing
 
         def told(entry: RegistryEntry) -> RegistryEntry:
@@ -71,7 +80,10 @@ class IndexFile:
     @property
     def standing(self) -> Standing:
         """Where its channels stand."""
-        return Standing.after(self.events)
+        if "standing" not in self._found:
+            self._found["standing"] = Standing.after(self.events)
+        standing: Standing = self._found["standing"]
+        return standing
 
     @property
     def deprecation(self) -> Deprecation | None:
