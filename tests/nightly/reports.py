@@ -20,7 +20,10 @@ FIRST = date(2026, 10, 20)
 _BUILDS = count()
 
 
-def task(model: str, *, version: str = "1.0.0", toolchain: str = "2.17.1", depends: Sequence[str] = ()) -> Task:
+def task(
+    model: str, *, version: str = "1.0.0", toolchain: str = "2.17.1", depends: Sequence[str] = (),
+    owners: Sequence[str] = (),
+) -> Task:  # fmt: skip
     return Task(
         model=model,
         version=version,
@@ -28,6 +31,7 @@ def task(model: str, *, version: str = "1.0.0", toolchain: str = "2.17.1", depen
         targets=("x86-64-v3",),
         spec=Path(f"/specs/{model}.yaml"),
         depends=tuple(depends),
+        owners=tuple(owners),
     )
 
 

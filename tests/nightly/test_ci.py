@@ -56,7 +56,10 @@ def job(**fields: Any) -> Job:
 
 HEP = Remote(name="hep", url="https://conan.example.org/models")
 FULL = {"signed": True, "remotes": (HEP,)}
-BOTH = pytest.mark.parametrize("fields", [{}, FULL], ids=["plain", "with secrets"])
+TELLING = {"notifies": True, "notify_secrets": ("TFAOT_MAIL_PASSWORD", "CHAT")}
+BOTH = pytest.mark.parametrize(
+    "fields", [{}, FULL, TELLING, {**FULL, **TELLING}], ids=["plain", "with secrets", "telling", "telling with secrets"]
+)
 
 
 def only(system: System, **fields: Any) -> str:

@@ -18,7 +18,7 @@ from tfaot_pkg.ground.process import run
 from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.nightly.definition import load_definition
 from tfaot_pkg.nightly.form import json_schema
-from tfaot_pkg.nightly.types import GitSpec, KnownBroken, ModelEntry, Policy
+from tfaot_pkg.nightly.types import GitSpec, KnownBroken, Mail, ModelEntry, Notify, Policy, Webhook
 
 ROOT = Path(__file__).resolve().parents[2]
 FULL = """\
@@ -30,6 +30,7 @@ models:
     defines: {kind: small, number: 1.0}
     depends: [b]
     known_broken: {2.21.0: {since: 2026-11-01, issue: https://example.org/issues/7}}
+    owners: [ada@example.org, bob+models@example.org]
   - spec:
       git: https://example.org/models.git
       revision: "0123456789012345678901234567890123456789"
@@ -37,6 +38,10 @@ models:
 toolchains: [2.17.1, 2.21.0]
 targets: [x86-64-v2, x86-64-v3]
 remotes: [models]
+owners: [all@example.org]
+notify:
+  mail: {server: smtp.example.org, port: 465, security: tls, sender: nightly@example.org, user: nightly}
+  webhooks: [https://chat.example.org/hooks/1, {variable: SECRET_HOOK}]
 policy: {max_failures: 12.5%, timeout: 1.5 h, memory: 512 MiB, output: 1 GiB, retries: 0, reproduce: true, keep_nights: 30}
 """
 
@@ -79,9 +84,43 @@ def test_every_key_has_its_meaning(lab: Lab) -> None:
         ModelEntry(
             specs="models/a/spec.yaml", toolchains=("2.17.1",), targets=("x86-64-v3",), depends=("b",),
             defines={"kind": "small", "number": "1.0"}, known_broken={"2.21.0": broken},
+            owners=("ada@example.org", "bob+models@example.org"),
         ),
         ModelEntry(specs=GitSpec(url="https://example.org/models.git", revision=revision, path="b/spec.yaml")),
     )  # fmt: skip
+    assert read.owners == ("all@example.org",)
+    assert read.notify == Notify(
+        mail=Mail(server="smtp.example.org", port=465, security="tls", sender="nightly@example.org", user="nightly"),
+        webhooks=(Webhook(url="https://chat.example.org/hooks/1"), Webhook(variable="SECRET_HOOK")),
+    )
+    assert read.notify.secrets == ("TFAOT_MAIL_PASSWORD", "SECRET_HOOK")
+
+
+def test_faults_of_who_is_told_name_their_places(lab: Lab) -> None:
+    text = """\
+registry: r
+models: [{spec: models/a/spec.yaml, owners: [Ada]}]
+owners: ["a@example.org\\nBcc: b@example.org"]
+notify:
+  mail: {server: "a b", port: 0, security: ssl, from: x}
+  webhooks: [http://chat.example.org/x, https://user:word@chat.example.org/x, 5, {name: X}]
+"""
+    assert sorted(faults(lab, text)) == sorted(
+        [
+            "2: models[0].owners[0]: must be an address of a mailbox such as ada@example.org, got 'Ada'",
+            "3: owners[0]: must be an address of a mailbox such as ada@example.org, got 'a@example.org\\nBcc: b@example.org'",
+            "5: notify.mail.server: must be the name of a host such as smtp.example.org, got 'a b'",
+            "5: notify.mail.port: must be from 1 to 65535, got the number 0",
+            "5: notify.mail.security: must be starttls, tls or none, got the string 'ssl'",
+            "5: notify.mail.sender: is required",
+            "5: notify.mail.from: unknown key; the nearest known key is port (all: server, sender, port, security, user)",
+            "6: notify.webhooks[0]: must be an address of HTTPS without a password such as https://HOST/hooks/1, got 'http://chat.example.org/x'",
+            "6: notify.webhooks[1]: must be an address of HTTPS without a password such as https://HOST/hooks/1, got 'https://user:word@chat.example.org/x'",
+            "6: notify.webhooks[2]: must be an address, or a mapping with variable, got the number 5",
+            "6: notify.webhooks[3].variable: is required",
+            "6: notify.webhooks[3].name: unknown key; the nearest known key is variable (all: variable)",
+        ]
+    )
 
 
 def test_what_is_not_given_has_the_default_of_its_type(lab: Lab) -> None:
@@ -204,7 +243,9 @@ def valid(data: Any) -> bool:
 def test_the_schema_takes_what_the_parser_takes_and_tells_every_key() -> None:
     schema = json_schema()
     Draft202012Validator.check_schema(schema)
-    assert valid(yaml.load(FULL, yaml.BaseLoader) | {"policy": {"retries": 2, "reproduce": True}})
+    texts = yaml.load(FULL, yaml.BaseLoader)
+    texts["notify"]["mail"]["port"] = 465
+    assert valid(texts | {"policy": {"retries": 2, "reproduce": True}})
     for form in (schema, *schema["$defs"].values()):
         assert form["additionalProperties"] is False
         assert all(value["description"] for value in form["properties"].values())

@@ -45,7 +45,7 @@ def test_the_last_night_is_told_in_short_and_written_beside_its_plan(definition:
     folder = tmp_path / "nightly-state/nights/2026-11-04.1/report"
     assert lines[-1] == f"{folder}/index.html"
     assert {path.name for path in folder.iterdir() if path.name[0] != "."} == {
-        "index.html", "all", "tasks", "assets", "report.json", "junit.xml", "summary.md",
+        "index.html", "all", "tasks", "assets", "report.json", "junit.xml", "summary.md", "metrics.prom",
     }  # fmt: skip
     assert "\x1b" not in text and "\u202e" not in text, "a terminal obeys what a build said"
 

@@ -38,7 +38,8 @@ class Remote:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """`definition`, `state`, `report` and `registry` are paths on the job's machine, `program` is tfaot-pkg, `folder`
-    its working folder; `at` is HH:MM. With `signed` the job passes keys, with `remotes` users and passwords.
+    its working folder; `at` is HH:MM. With `signed` the job passes keys, with `remotes` users and passwords. With
+    `notifies` it tells owners what is new, which takes `notify_secrets`.
 
     Raises SpecError for a word with characters that are special in a shell or a unit file.
     """
@@ -54,6 +55,8 @@ class Job:
     user: str = "tfaot"
     signed: bool = False
     remotes: tuple[Remote, ...] = ()
+    notifies: bool = False
+    notify_secrets: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         words = (self.definition, self.state, self.report, self.registry, self.folder, self.program, self.user)
@@ -80,6 +83,16 @@ class Job:
         """The variables from which Conan reads users and passwords of the remotes."""
         names = [remote.name.replace("-", "_").upper() for remote in self.remotes]
         return tuple(f"{kind}_{name}" for name in names for kind in ("CONAN_LOGIN_USERNAME", "CONAN_PASSWORD"))
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """All variables that are secret, beside the keys."""
+        return (*self.passwords, *self.notify_secrets)
+
+    @property
+    def report_options(self) -> str:
+        """The last options of `nightly report`."""
+        return f"--output {self.report} --catalogue{' --notify' if self.notifies else ''}"
 
 
 def inside(path: Path, folder: Path) -> str:

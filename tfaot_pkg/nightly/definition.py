@@ -23,11 +23,14 @@ from tfaot_pkg.nightly.form import (
     DefinitionForm,
     GitSpecForm,
     KnownBrokenForm,
+    MailForm,
     ModelEntryForm,
+    NotifyForm,
     PolicyForm,
+    WebhookForm,
     quantity,
 )
-from tfaot_pkg.nightly.types import GitSpec, KnownBroken, ModelEntry, NightlyDefinition, Policy
+from tfaot_pkg.nightly.types import GitSpec, KnownBroken, Mail, ModelEntry, NightlyDefinition, Notify, Policy, Webhook
 from tfaot_pkg.spec.rules import path_fault
 
 # Fields of text whose values YAML may read as numbers.
@@ -108,13 +111,24 @@ def _path(location: tuple[int | str, ...]) -> Place:
     """Pydantic's place as the document's: without its words for the kind of a spec, and for keys."""
     if location[:1] == ("models",) and location[2:3] == ("spec",):
         location = (*location[:3], *location[4:])
+    if location[:2] == ("notify", "webhooks"):
+        location = (*location[:3], *location[4:])
     return tuple(part for part in location if part != "[key]")
 
 
 def _special(path: Place, value: object) -> str:
     if path[2:] == ("spec",):
         return f"must be a path, or a mapping with git, revision and path, got {described(value)}"
-    return f"must be refuse or build, got {described(value)}" if path == ("policy", "changed_source") else ""
+    if path[:2] == ("notify", "webhooks") and len(path) == 3 and not isinstance(value, str):
+        return f"must be an address, or a mapping with variable, got {described(value)}"
+    words = _WORDS.get(path, "")
+    return f"must be {words}, got {described(value)}" if words else ""
+
+
+_WORDS: dict[Place, str] = {
+    ("policy", "changed_source"): "refuse or build",
+    ("notify", "mail", "security"): "starttls, tls or none",
+}
 
 
 def _form_at(path: Place) -> type[BaseModel]:
@@ -125,6 +139,12 @@ def _form_at(path: Place) -> type[BaseModel]:
             return PolicyForm
         case ("models", int()):
             return ModelEntryForm
+        case ("notify",):
+            return NotifyForm
+        case ("notify", "mail"):
+            return MailForm
+        case ("notify", "webhooks", int()):
+            return WebhookForm
         case ("models", int(), "spec"):
             return GitSpecForm
         case _:
@@ -174,6 +194,23 @@ def _definition(form: DefinitionForm, path: Path) -> NightlyDefinition:
         targets=tuple(form.targets or ()),
         remotes=tuple(form.remotes or ()),
         policy=_policy(form.policy) if form.policy is not None else Policy(),
+        owners=tuple(form.owners or ()),
+        notify=_notify(form.notify) if form.notify is not None else Notify(),
+    )
+
+
+def _notify(form: NotifyForm) -> Notify:
+    mail, hooks = form.mail, form.webhooks or ()
+    given = {} if mail is None else {name: getattr(mail, name) for name in ("port", "security", "user")}
+    return Notify(
+        mail=None
+        if mail is None
+        else Mail(
+            server=mail.server,
+            sender=mail.sender,
+            **{name: value for name, value in given.items() if value is not None},
+        ),
+        webhooks=tuple(Webhook(url=one) if isinstance(one, str) else Webhook(variable=one.variable) for one in hooks),
     )
 
 
@@ -191,6 +228,7 @@ def _entry(form: ModelEntryForm) -> ModelEntry:
         defines=dict(form.defines or {}),
         depends=tuple(form.depends or ()),
         known_broken=_known_broken(form.known_broken or {}),
+        owners=tuple(form.owners or ()),
     )
 
 

@@ -17,7 +17,7 @@ from tfaot_pkg.ground.forms.fields import Reference
 from tfaot_pkg.ground.forms.form import DISTINCT, FILLED, Form, checked, problem
 from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.ground.wording import described, shown
-from tfaot_pkg.nightly.types import OWN
+from tfaot_pkg.nightly.types import MAIL_PASSWORD, OWN
 from tfaot_pkg.spec.rules import (
     NAME_PATTERN,
     git_url_fault,
@@ -37,6 +37,11 @@ _ISSUE = r"https?://[^\s\x00-\x1f<>\"']+"
 _PERCENT = r"(100|[0-9]{1,2}(\.[0-9]+)?) ?%"
 _KEY = r"[A-Za-z][A-Za-z0-9_]*"
 _REMOTE = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
+_USER = r"[^\s\x00-\x1f]{1,256}"
+_HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?"
+# Far fewer addresses than RFC 5322 allows: what stands here ends up in headers of mails.
+_MAIL = rf"[A-Za-z0-9_][A-Za-z0-9_.+-]*@{_HOST}"
+_WEBHOOK = r"https://[^\s\x00-\x1f<>\"'@]+|http://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?/[^\s\x00-\x1f<>\"'@]*"
 
 
 def _quantity(units: dict[str, int]) -> str:
@@ -99,10 +104,20 @@ def _retries(value: int) -> int:
     return value
 
 
+def _port(value: int) -> int:
+    if not 1 <= value <= 65535:
+        raise problem(f"must be from 1 to 65535, got {described(value)}")
+    return value
+
+
 def _kept(value: int) -> int:
     if value < 1:
         raise problem(f"must be at least 1, got {described(value)}")
     return value
+
+
+def _kind_of_webhook(value: object) -> str:
+    return "address" if isinstance(value, str) else "variable"
 
 
 def _kind_of_spec(value: object) -> str:
@@ -123,7 +138,14 @@ Percentage = Annotated[str, checked(_like(_PERCENT, "20%", "a percentage")), _wr
 Day = Annotated[str, checked(_date_fault), _written("[0-9]{4}-[0-9]{2}-[0-9]{2}")]
 Address = Annotated[str, checked(_like(_ISSUE, "https://HOST/issues/1", "an address")), _written(_ISSUE)]
 Remote = Annotated[str, checked(_like(_REMOTE, "models", "the name of a Conan remote")), _written(_REMOTE)]
+MailAddress = Annotated[str, checked(_like(_MAIL, "ada@example.org", "an address of a mailbox")), _written(_MAIL)]
+Owners = Annotated[list[MailAddress], FILLED, DISTINCT]
+Server = Annotated[str, checked(_like(_HOST, "smtp.example.org", "the name of a host")), _written(_HOST)]
+WebhookAddress = Annotated[
+    str, checked(_like(_WEBHOOK, "https://HOST/hooks/1", "an address of HTTPS without a password")), _written(_WEBHOOK)
+]
 Key = Annotated[str, checked(_like(_KEY, "KIND", "a name of letters, digits and _")), _written(_KEY)]
+Port = Annotated[int, AfterValidator(_port), WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 65535})]
 Retries = Annotated[
     int, AfterValidator(_retries), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MAX_RETRIES})
 ]
@@ -170,6 +192,9 @@ class ModelEntryForm(Form):
         description=f"Toolchains with which this model is not built; "
         f"`{OWN}` if no TensorFlow reads it (ONNX, PyTorch, trees).",
     )
+    owners: Owners | None = Field(
+        None, description="Mail addresses of who answers for these models, instead of those for all models."
+    )
 
 
 class PolicyForm(Form):
@@ -199,6 +224,40 @@ class PolicyForm(Form):
     )
 
 
+class MailForm(Form):
+    """The server that sends notices to the owners of models."""
+
+    server: Server = Field(description="The server's host.")
+    sender: MailAddress = Field(description="The sender's address.")
+    port: Port | None = Field(None, description="The server's port (by default 587).")
+    security: Literal["starttls", "tls", "none"] | None = Field(
+        None, description="How the connection is encrypted: starttls (the default), tls from the first byte, or none."
+    )
+    user: Annotated[str, checked(_like(_USER, "nightly", "a name"))] | None = Field(
+        None, description=f"A user of the server, whose password is in the variable `{MAIL_PASSWORD}`."
+    )
+
+
+class WebhookForm(Form):
+    """An address that is a secret."""
+
+    variable: Key = Field(description="The environment variable that has the address.")
+
+
+WebhookEntry = Annotated[
+    Annotated[WebhookAddress, Tag("address")] | Annotated[WebhookForm, Tag("variable")], Discriminator(_kind_of_webhook)
+]
+
+
+class NotifyForm(Form):
+    """How `nightly report --notify` tells people what is new."""
+
+    mail: MailForm | None = Field(None, description="Mails to owners.")
+    webhooks: Annotated[list[WebhookEntry], FILLED, DISTINCT] | None = Field(
+        None, description="Addresses to which notices are posted as JSON; or `variable`, which has a secret one."
+    )
+
+
 class DefinitionForm(Form):
     """The models of a registry, and how they are built each night."""
 
@@ -214,6 +273,10 @@ class DefinitionForm(Form):
         None, description="Conan remotes to which the packages are uploaded too."
     )
     policy: PolicyForm | None = Field(None, description="Limits and options of a night.")
+    owners: Owners | None = Field(
+        None, description="Mail addresses of who answers for the registry, and for models without owners of their own."
+    )
+    notify: NotifyForm | None = Field(None, description="How owners are told what is new.")
 
 
 SCHEMA_ID = "https://tfaot-pkg.invalid/schema/registry-1.json"

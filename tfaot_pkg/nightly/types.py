@@ -121,8 +121,9 @@ class ModelEntry:
     """One model, or all that a glob names. `specs` is a glob relative to the definition's folder, or a spec elsewhere
     (then that is `origin` too).
 
-    Empty `toolchains` and `targets` mean the definition's. `defines` are the values of `env.*` in the specs,
-    `depends` names models that must be published before this one; `known_broken` goes by toolchain.
+    Empty `toolchains`, `targets` and `owners` (mail addresses) mean the definition's. `defines` are the values of
+    `env.*` in the specs, `depends` names models that must be published before this one; `known_broken` goes by
+    toolchain.
     """
 
     specs: str | GitSpec
@@ -131,6 +132,7 @@ class ModelEntry:
     defines: Mapping[str, str] = field(default_factory=dict)
     depends: tuple[str, ...] = ()
     known_broken: Mapping[str, KnownBroken] = field(default_factory=dict)
+    owners: tuple[str, ...] = ()
 
     @property
     def origin(self) -> GitSpec | None:
@@ -148,14 +150,56 @@ class ModelEntry:
             yield Task(
                 model=model, version=version, toolchain=each, targets=self.targets or definition.targets or targets,
                 spec=spec, depends=self.depends, defines=self.defines, origin=self.origin,
+                owners=self.owners or definition.owners,
             )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mail:
+    """How notices are mailed from the address `sender`. A `user` has a password in the variable MAIL_PASSWORD."""
+
+    server: str
+    sender: str
+    port: int = 587
+    security: Literal["starttls", "tls", "none"] = "starttls"
+    user: str = ""
+
+
+MAIL_PASSWORD = "TFAOT_MAIL_PASSWORD"  # noqa: S105 (a name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook:
+    """An address to which notices are posted: `url`, or the value of the environment `variable`, if it is secret."""
+
+    url: str = ""
+    variable: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notify:
+    """The ways to tell people what a night brought."""
+
+    mail: Mail | None = None
+    webhooks: tuple[Webhook, ...] = ()
+
+    @property
+    def is_wanted(self) -> bool:
+        return self.mail is not None or bool(self.webhooks)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The environment variables that must be set."""
+        password = (MAIL_PASSWORD,) if self.mail is not None and self.mail.user else ()
+        return (*password, *(each.variable for each in self.webhooks if each.variable))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightlyDefinition:
     """The wanted content of a registry: registry.yaml. Empty `toolchains` and `targets` mean each spec's own.
 
-    `registry` is an absolute path. `remotes` are Conan remotes to which the packages are uploaded.
+    `registry` is an absolute path. `remotes` are Conan remotes to which the packages are uploaded. `owners` are mail
+    addresses: of models that name no others, and of the registry; `notify` is how they learn what is new.
     """
 
     path: Path
@@ -165,6 +209,8 @@ class NightlyDefinition:
     targets: tuple[str, ...] = ()
     remotes: tuple[str, ...] = ()
     policy: Policy = Policy()
+    owners: tuple[str, ...] = ()
+    notify: Notify = Notify()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +218,7 @@ class Task:
     """One model to keep up to date for one toolchain and one set of targets. `defines` are for reading its spec.
 
     `toolchain` is a release of TensorFlow, or OWN; "" if that is not known because the spec cannot be read. `origin` is
-    the place of a spec in another repository.
+    the place of a spec in another repository. `owners` are mail addresses.
     """
 
     model: str
@@ -183,6 +229,7 @@ class Task:
     depends: tuple[str, ...] = ()
     defines: Mapping[str, str] = field(default_factory=dict)
     origin: GitSpec | None = None
+    owners: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:

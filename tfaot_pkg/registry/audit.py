@@ -12,7 +12,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
@@ -38,7 +38,7 @@ from tfaot_pkg.registry.index import IndexFile, shard_path, summary_of
 from tfaot_pkg.registry.reader import FILES
 from tfaot_pkg.registry.static import StaticRegistry
 from tfaot_pkg.registry.trust.client import SignedIndex
-from tfaot_pkg.registry.trust.keys import ROOT, SNAPSHOT, TIMESTAMP
+from tfaot_pkg.registry.trust.keys import RELEASE, ROOT, SNAPSHOT, TIMESTAMP
 from tfaot_pkg.registry.trust.roles import BIN, METADATA, PACKAGES, SEARCH, TARGETS, hashed_path, metadata_path
 from tfaot_pkg.registry.trust.state import SignedState
 
@@ -248,14 +248,46 @@ def expiring(state: SignedState, now: datetime, within: timedelta) -> list[str]:
 
     What has expired of root, snapshot and timestamp is left to the reader, who rejects it.
     """
-    always = {name: getattr(state, name).signed.expires for name in (ROOT, SNAPSHOT, TIMESTAMP)}
-    ends = {name: expires for name, expires in always.items() if expires > now}
+    ends = _ends(state)
+    soon = {name: expires for name, expires in ends.items() if expires <= now + within}
+    left = {name: expires for name, expires in soon.items() if expires > now or name not in _ALWAYS}
+    return _expiries(state, left, now)
+
+
+def renewals(registry: StaticRegistry, now: datetime) -> list[str]:
+    """What should be signed again: it expires within 30 days, and less than a third of its lifetime is left.
+
+    What a night signs is newer, unless its key is missing: that of root is not on the machine of nights.
+    Nothing of registries without signatures; faults of those that cannot be read.
+    """
+    found = Audit(registry=registry.location, signed=registry.is_signed)
+    state = signed_state(registry, found)
+    if state is None:
+        return found.faults
+    old = {
+        name: expires
+        for name, expires in _ends(state).items()
+        if expires < now + _EARLY and state.lifetimes.is_old(name if name in _ALWAYS else RELEASE, expires, now)
+    }
+    return [*found.faults, *_expiries(state, old, now)]
+
+
+_ALWAYS, _EARLY = (ROOT, SNAPSHOT, TIMESTAMP), timedelta(days=30)
+"""What every reader needs."""
+
+
+def _ends(state: SignedState) -> dict[str, datetime]:
+    """When signatures expire, by role; those of files that cannot be read are left out."""
+    ends = {name: getattr(state, name).signed.expires for name in _ALWAYS}
     with suppress(TrustError):
         ends |= {name: state.role(name).signed.expires for name in (TARGETS, PACKAGES, SEARCH, *state.bins.get_roles())}
-    soon = {name: expires for name, expires in ends.items() if expires <= now + within}
+    return ends
+
+
+def _expiries(state: SignedState, ends: Mapping[str, datetime], now: datetime) -> list[str]:
     return [
         f"{state.files.location}: {name} {'has expired' if expires <= now else 'expires'} at {iso(expires)}"
-        for name, expires in soon.items()
+        for name, expires in ends.items()
     ]
 
 

@@ -132,6 +132,8 @@ def _job(
         user=user,
         signed=signed,
         remotes=tuple(_remote(name, session.folders) for name in definition.remotes),
+        notifies=definition.notify.is_wanted,
+        notify_secrets=definition.notify.secrets,
     )
 
 

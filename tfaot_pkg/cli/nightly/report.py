@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,9 @@ from tfaot_pkg.cli.nightly.plan import DEFINITION, DefinitionArgument, StateOpti
 if TYPE_CHECKING:
     from tfaot_pkg.ground.progress import Progress
     from tfaot_pkg.nightly.depends import Dependent
+    from tfaot_pkg.nightly.notify import Sent
     from tfaot_pkg.nightly.report.report import Report
+    from tfaot_pkg.nightly.types import NightlyDefinition
 
 
 @command()
@@ -35,6 +38,12 @@ def report(
     catalogue: Annotated[
         bool, typer.Option("--catalogue", help="Also put it into the registry's catalogue, whose front page links it.")
     ] = False,
+    notify: Annotated[
+        bool,
+        typer.Option(
+            "--notify", help="Also tell owners what is new, each thing once: by mail and webhooks (notify in FILE)."
+        ),
+    ] = False,
 ) -> Result:
     """Write the report of a night: pages, report.json, junit.xml, and summary.md for CI.
 
@@ -43,6 +52,7 @@ def report(
 
     Examples: tfaot-pkg nightly report; tfaot-pkg nightly report registry/registry.yaml --night 2026-11-21.1 -o site
     """
+    from tfaot_pkg.errors import NetworkError
     from tfaot_pkg.nightly.definition import load_definition
     from tfaot_pkg.nightly.planning import state_folder
     from tfaot_pkg.nightly.report.report import find_night, read_report
@@ -59,8 +69,11 @@ def report(
     write_report(made, folder)
     if catalogue:
         _into_catalogue(made, loaded.registry, session.progress)
-    result = {**document(made), "folder": str(folder)}
-    return Result(document=result, text=_text(made, folder), exit_code=made.exit_code)
+    told = _notified(made, loaded, kept.root) if notify else ()
+    result = {**document(made), "folder": str(folder), **({"told": told} if notify else {})}
+    text = "\n".join([_text(made, folder), *map(str, told)])
+    code = made.exit_code or (NetworkError.exit_code if any(each.fault for each in told) else 0)
+    return Result(document=result, text=text, exit_code=code)
 
 
 @command()
@@ -87,6 +100,24 @@ def diff(
     found = changes_between(one, other)
     lines = [plain(str(each)) for each in found] or [f"the same outcomes, releases and figures in {before} and {after}"]
     return Result(document={"before": before, "after": after, "changes": list(found)}, text="\n".join(lines))
+
+
+def _notified(made: Report, definition: NightlyDefinition, state: Path) -> tuple[Sent, ...]:
+    from tfaot_pkg.errors import SpecError
+    from tfaot_pkg.nightly.form import REFERENCE
+    from tfaot_pkg.nightly.notify import send
+    from tfaot_pkg.nightly.report.notices import notices_of
+    from tfaot_pkg.registry.audit import renewals
+    from tfaot_pkg.registry.folder import FolderRegistry
+
+    notify = definition.notify
+    if not notify.is_wanted:
+        raise SpecError(
+            f"{definition.path}: --notify needs `notify`, with mail or webhooks", hint=REFERENCE.hint([("notify",)])
+        )
+    registry = FolderRegistry.find(definition.registry)
+    expiring = renewals(registry, datetime.now(timezone.utc)) if registry is not None else ()
+    return send(made, notices_of(made, definition.owners, expiring), notify, state)
 
 
 def _dependents(root: Path, progress: Progress) -> Sequence[Dependent]:

@@ -43,7 +43,7 @@ EXIT_CODES = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReport:
     """One task: its outcome, and what the report shows with it. `hits` are the ids of the tasks and published versions
-    that depend on it, if it failed.
+    that depend on it, if it failed. `owners` are mail addresses.
     """
 
     outcome: Outcome
@@ -52,6 +52,7 @@ class TaskReport:
     trends: tuple[Trend, ...]
     hits: tuple[str, ...] = ()
     log: Excerpt | None = None
+    owners: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -226,6 +227,7 @@ def make_report(
             trends=trends_of(outcome, night, earlier),
             hits=hit.get(outcome.task, ()),
             log=log_of(outcome) if outcome.kind in FAILURES else None,
+            owners=by_id[outcome.task].task.owners,
         )
 
     return Report(

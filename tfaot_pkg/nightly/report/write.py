@@ -1,9 +1,10 @@
-"""Writing a report: pages, report.json, junit.xml, summary.md."""
+"""Writing a report: pages, report.json, junit.xml, summary.md, metrics.prom."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, tostring
@@ -36,6 +37,7 @@ def write_report(report: Report, output: Path) -> None:
             site.write("report.json", write_indented(document(report)))
             site.write("junit.xml", junit(report))
             site.write("summary.md", markdown(report).encode())
+            site.write("metrics.prom", metrics(report).encode())
             write_pages(site, report, catalogue="../" if (output.parent / HOME).exists() else "")
 
 
@@ -85,6 +87,45 @@ def _trend(trend: Trend) -> dict[str, Any]:
         "verdict": verdict and {"kind": verdict.kind, "median": verdict.median, "spread": verdict.spread},
         "points": [[one.night, one.value] for one in trend.points],
     }
+
+
+_Sample = tuple[Mapping[str, str], float]
+
+
+def metrics(report: Report) -> str:
+    """The night in Prometheus' text format, for the textfile collector of its node exporter."""
+    failing = [one for one in report.tasks if one.failed]
+    worse = [one for one in report.tasks if one.regressions]
+    counts: list[_Sample] = [({"outcome": kind}, float(count)) for kind, count in report.counts.items()]
+    families: tuple[tuple[str, str, list[_Sample]], ...] = (
+        ("tasks", "Tasks of the last night, by outcome", counts),
+        ("tasks_pending", "Tasks of the last night without an outcome", [({}, float(len(report.pending)))]),
+        ("exit_code", "Exit code of the last night: 0 if nothing failed", [({}, float(report.exit_code))]),
+        ("workers_excluded", "Workers that got no more builds", [({}, float(len(report.excluded)))]),
+        ("task_failing", "The time since which a task fails, in seconds of Unix time",
+         [(_labels(one), _day_as_time(one.change.since)) for one in failing]),
+        ("task_regressions", "Figures of a task that got worse",
+         [(_labels(one), float(len(one.regressions))) for one in worse]),
+    )  # fmt: skip
+    lines = list[str]()
+    for name, help_, samples in families:
+        lines += [f"# HELP tfaot_night_{name} {help_}.", f"# TYPE tfaot_night_{name} gauge"]
+        for labels, value in samples:
+            told = ",".join(f'{key}="{_label(text)}"' for key, text in labels.items())
+            lines.append(f"tfaot_night_{name}{f'{{{told}}}' if told else ''} {value:.15g}")
+    return "\n".join(lines) + "\n"
+
+
+def _labels(one: TaskReport) -> dict[str, str]:
+    return {"task": one.outcome.task, "model": one.outcome.model, "toolchain": one.outcome.toolchain}
+
+
+def _label(text: str) -> str:
+    return plain(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _day_as_time(day: str) -> float:
+    return datetime.fromisoformat(day).replace(tzinfo=timezone.utc).timestamp()
 
 
 FOLDERS = ("all", "tasks", "assets")
