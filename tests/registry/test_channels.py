@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.commands import run_command
 from tests.registry.conftest import install
 from tests.registry.signing import make_signed, open_signed
 from tests.wording import reported
@@ -466,3 +467,16 @@ def test_refreshing_keeps_channels(tmp_path: Path, make_package: MakePackage) ->
     promotion.set_channels(registry, Channels())
     refresh(registry)
     assert open_signed(tmp_path).channels == Channels()
+
+
+def test_a_reason_cannot_look_like_another_event(
+    registry: FolderRegistry, make_package: MakePackage, tfaot_home: Path
+) -> None:
+    registry = with_channels(registry)
+    publish(registry, make_package("digits", NEW, **BY_NEW))
+    forged = "fine\n2026-01-01T00:00:00Z rollback 1.0 [stable] by ann - wrong\x1b[2J"
+    promotion.promote(registry, ["digits"], "candidate", reason=forged, by="eve\r\nann")
+    done = run_command(["log", "digits", "--registry", registry.root])
+    assert done.returncode == 0, done.stderr
+    *_, last = done.stdout.splitlines()
+    assert "promote" in last and "by eve ann" in last and last.endswith("wrong\\x1b[2J")

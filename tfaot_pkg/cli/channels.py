@@ -157,7 +157,8 @@ def log(
 def _happened_text(one: Happened) -> str:
     who = one.by + (f" (key {', '.join(key[:12] for key in one.keys)})" if one.keys else "")
     what = " ".join(filter(None, [one.do, one.build, one.channel and f"[{one.channel}]"]))
-    line = " ".join(filter(None, [one.at, what, who and f"by {who}", one.reason and f"- {one.reason}"]))
+    # On one line: a reason with line ends could look like another event.
+    line = " ".join(" ".join([one.at, what, who and f"by {who}", one.reason and f"- {one.reason}"]).split())
     # A promotion says all with its build; of other events it is seen only here what the channels got.
     moves = () if one.do == "promote" else one.moves
     return "\n".join([line, *(f"    {each.channel} of {each.version}: {each.build or 'no build'}" for each in moves)])

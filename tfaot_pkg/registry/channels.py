@@ -125,7 +125,7 @@ class ChannelStand:
     held: str
 
     def __str__(self) -> str:
-        held = f", held: {self.held}" if self.held else ""
+        held = f", held: {' '.join(self.held.split())}" if self.held else ""
         return f"{self.channel}{' (default)' if self.is_default else ''}: {self.build or 'nothing'}{held}"
 
 
