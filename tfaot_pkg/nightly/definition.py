@@ -35,7 +35,7 @@ from tfaot_pkg.spec.rules import path_fault
 
 # Fields of text whose values YAML may read as numbers.
 _TEXTS = frozenset(
-    "registry spec revision since max_failures timeout worker_wait memory output toolchains remotes".split()
+    "registry spec revision since max_failures timeout worker_wait memory output toolchains remotes builders".split()
 )
 
 
@@ -193,6 +193,7 @@ def _definition(form: DefinitionForm, path: Path) -> NightlyDefinition:
         toolchains=tuple(form.toolchains or ()),
         targets=tuple(form.targets or ()),
         remotes=tuple(form.remotes or ()),
+        builders=tuple(form.builders or ()),
         policy=_policy(form.policy) if form.policy is not None else Policy(),
         owners=tuple(form.owners or ()),
         notify=_notify(form.notify) if form.notify is not None else Notify(),

@@ -35,6 +35,7 @@ BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 MAX_RETRIES = 10
 _ISSUE = r"https?://[^\s\x00-\x1f<>\"']+"
 _PERCENT = r"(100|[0-9]{1,2}(\.[0-9]+)?) ?%"
+_PUBLIC_KEY = r"[0-9a-f]{64}"
 _KEY = r"[A-Za-z][A-Za-z0-9_]*"
 _REMOTE = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
 _USER = r"[^\s\x00-\x1f]{1,256}"
@@ -146,6 +147,7 @@ WebhookAddress = Annotated[
 ]
 Key = Annotated[str, checked(_like(_KEY, "KIND", "a name of letters, digits and _")), _written(_KEY)]
 Port = Annotated[int, AfterValidator(_port), WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 65535})]
+PublicKey = Annotated[str, checked(_like(_PUBLIC_KEY, "3d40...511a", "64 hexadecimal digits")), _written(_PUBLIC_KEY)]
 Retries = Annotated[
     int, AfterValidator(_retries), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MAX_RETRIES})
 ]
@@ -271,6 +273,10 @@ class DefinitionForm(Form):
     targets: Targets | None = Field(None, description="Kinds of CPU (by default: each spec's own).")
     remotes: Annotated[list[Remote], FILLED, DISTINCT] | None = Field(
         None, description="Conan remotes to which the packages are uploaded too."
+    )
+    builders: Annotated[list[PublicKey], FILLED, DISTINCT] | None = Field(
+        None,
+        description="Public keys (64 hexadecimal digits) of the workers of a farm that may build (by default: any).",
     )
     policy: PolicyForm | None = Field(None, description="Limits and options of a night.")
     owners: Owners | None = Field(

@@ -198,8 +198,9 @@ class Notify:
 class NightlyDefinition:
     """The wanted content of a registry: registry.yaml. Empty `toolchains` and `targets` mean each spec's own.
 
-    `registry` is an absolute path. `remotes` are Conan remotes to which the packages are uploaded. `owners` are mail
-    addresses: of models that name no others, and of the registry; `notify` is how they learn what is new.
+    `registry` is an absolute path. `remotes` are Conan remotes to which the packages are uploaded. `builders` are the
+    public keys of the workers of a farm that may build; any, if there are none. `owners` are mail addresses: of models
+    that name no others, and of the registry; `notify` is how they learn what is new.
     """
 
     path: Path
@@ -208,6 +209,7 @@ class NightlyDefinition:
     toolchains: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     remotes: tuple[str, ...] = ()
+    builders: tuple[str, ...] = ()
     policy: Policy = Policy()
     owners: tuple[str, ...] = ()
     notify: Notify = Notify()

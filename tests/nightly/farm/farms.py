@@ -65,7 +65,7 @@ def worker(
     for folder in (own, own / "tmp", own / "home"):
         folder.mkdir()
     arguments = {
-        "url": place.url, "label": label, "program": list(program), "idle": 600.0, "walltime": None, "tool": "", "lies": "",
+        "url": place.url, "label": label, "program": list(program), "idle": 600.0, "walltime": None, "tool": "", "lies": "", "key": "",
         **given,
     }  # fmt: skip
     (own / "arguments.json").write_text(json.dumps(arguments))
@@ -90,14 +90,14 @@ def no_files(_: Request) -> Bundle:
 
 def night(
     root: Path, place: Place, *, policy: Policy | None = None, watch: Seen | None = None, notes: list[str] | None = None,
-    bundle: Callable[[Request], Bundle] = no_files, lease: float = LEASE, program: tuple[str, ...] = ("stub",), **given: Any,
+    bundle: Callable[[Request], Bundle] = no_files, lease: float = LEASE, program: tuple[str, ...] = ("stub",), builders: tuple[str, ...] = (), **given: Any,
 ) -> Coordinator:  # fmt: skip
     """A coordinator whose builds are those of workers at `place`."""
     policy = policy or Policy(timeout=120, max_failures=0.5)
 
     def executor(_: int) -> Executor:
         return PullExecutor(
-            store=place.store, bundle=bundle, policy=policy, lease=lease, poll=0.1,
+            store=place.store, bundle=bundle, policy=policy, builders=builders, lease=lease, poll=0.1,
             note=(notes if notes is not None else []).append,
         )  # fmt: skip
 

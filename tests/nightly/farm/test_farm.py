@@ -22,7 +22,7 @@ from tests.wording import reported
 from tfaot_pkg._version import __version__
 from tfaot_pkg.errors import NetworkError, StorageError
 from tfaot_pkg.ground.documents import plain
-from tfaot_pkg.nightly.farm.identity import Identity, new_key, opened
+from tfaot_pkg.nightly.farm.identity import Identity, key_in, new_key, opened
 from tfaot_pkg.nightly.farm.messages import FARM, LEASE, Lease
 from tfaot_pkg.nightly.results import FAILED
 from tfaot_pkg.nightly.types import Policy
@@ -151,6 +151,26 @@ def test_results_of_a_liar_alone_are_faults_of_the_machine(tmp_path: Path) -> No
     assert outcome.kind == "infrastructure failed" and outcome.error_class == "refused result"
     assert "has other content than its name says" in outcome.error and "the worker liar-" in outcome.error
     assert not (tmp_path / "state" / "results").exists() or not list((tmp_path / "state/results").rglob("result.json"))
+
+
+def test_only_builders_of_the_definition_build(tmp_path: Path) -> None:
+    """Also if another worker takes an offer without being asked."""
+    place = Place(url=str(tmp_path / "store"))
+    key = key_in(tmp_path / "key")
+    public = Identity.of("any", key).public
+    assert key_in(tmp_path / "key").private_bytes_raw() == key.private_bytes_raw()
+    assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
+    watch = Seen()
+    with (
+        worker(tmp_path, place, "stranger") as stranger,
+        worker(tmp_path, place, "own", key=str(tmp_path / "key")) as own,
+    ):
+        wait_for(lambda: len(place.store.cells()) == 2)
+        decisions = [stub_decision(f"model{number}") for number in range(4)]
+        done = night(tmp_path, place, watch=watch, builders=(public,)).run(lambda: decisions)
+        assert {one.worker for one in watch.built_} == {own.name}
+        assert watch.excluded_ == {stranger.name: "its key is not among the builders of the definition"}
+    assert done.counts == {"published": 4}
 
 
 def test_a_broken_model_is_a_fault_of_the_model(tmp_path: Path, place: Place) -> None:

@@ -1,6 +1,6 @@
 """A worker in a process of its own, with a home of its own: `work.py ARGUMENTS.json`.
 
-Arguments: `url`, `label`, `program`, `idle`, `walltime`, `tool` (a digest in place of its own), `lies` (how its results lie).
+Arguments: `url`, `label`, `program`, `idle`, `walltime`, `key` (a file), `tool` (a digest in place of its own), `lies` (how its results lie).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tfaot_pkg.ground import interruption
 from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.nightly.farm import worker as working
 from tfaot_pkg.nightly.farm.address import store_at
-from tfaot_pkg.nightly.farm.identity import Identity, new_key
+from tfaot_pkg.nightly.farm.identity import Identity, key_in, new_key
 from tfaot_pkg.nightly.farm.worker import OtherVersion, Worker
 
 
@@ -31,7 +31,7 @@ def main(given: dict[str, Any]) -> int:
         LIES[given["lies"]](vars(working))
     made = Worker(
         store=store_at(given["url"]),
-        identity=Identity.of(given["label"], new_key()),
+        identity=Identity.of(given["label"], key_in(Path(given["key"])) if given.get("key") else new_key()),
         folders=Folders.of_user(),
         idle=given["idle"],
         prepare=lambda _: None,

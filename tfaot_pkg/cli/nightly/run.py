@@ -105,7 +105,7 @@ def run(
     publisher = _publisher(loaded, session, session.keys())
     publisher.require()  # unlocks the keys, so it comes before hide_secrets removes the passphrase
     # Its credentials are in variables, too.
-    pull = _pull_executor(loaded.policy, results, session) if results else None
+    pull = _pull_executor(loaded, results, session) if results else None
     hide_secrets(os.environ)
     # The whole plan too: a night that was interrupted may have had other tasks than the options of this command select.
     whole = partial(plan_night, loaded, state=root, folders=session.folders, progress=session.progress)
@@ -187,7 +187,7 @@ def _remotes(definition: NightlyDefinition, folders: Folders) -> list[Remote]:
     return [(remote, credentials_for(remote, os.environ)) for remote in known]
 
 
-def _pull_executor(policy: Policy, url: str, session: Session) -> Callable[[int], Executor]:
+def _pull_executor(definition: NightlyDefinition, url: str, session: Session) -> Callable[[int], Executor]:
     """By the workers of the store at `url`, which is opened now."""
     from tfaot_pkg.nightly.farm.address import store_at
     from tfaot_pkg.nightly.farm.bundle import bundle_of
@@ -197,7 +197,8 @@ def _pull_executor(policy: Policy, url: str, session: Session) -> Callable[[int]
     return lambda _: PullExecutor(
         store=store,
         bundle=lambda request: bundle_of(request.decision, session.folders),
-        policy=policy,
+        policy=definition.policy,
+        builders=definition.builders,
         note=session.progress.note,
     )
 

@@ -72,6 +72,6 @@ def worker(
         ),
         note=session.progress.note,
     )
-    session.progress.note(f"worker {made.identity.name} at {results}")
+    session.progress.note(f"worker {made.identity.name} at {results}, public key {made.identity.public}")
     count = made.run()
     return Result(document={"worker": made.identity.name, "results": count}, text=f"{count} built")

@@ -26,7 +26,7 @@ from tfaot_pkg.ground.keys import canonical_json, sha256_bytes
 from tfaot_pkg.nightly.executors import Done, lost, next_of
 from tfaot_pkg.nightly.farm.bundle import Bundle
 from tfaot_pkg.nightly.farm.collect import blobs_of, collect
-from tfaot_pkg.nightly.farm.identity import opened
+from tfaot_pkg.nightly.farm.identity import is_of, opened
 from tfaot_pkg.nightly.farm.messages import (
     FARM,
     LEASE,
@@ -95,13 +95,15 @@ class _Worker:
 class PullExecutor:
     """Builds by the workers of `store`. `bundle` gives the files of a build.
 
-    `lease` and `poll` are in seconds. Methods raise StorageError if another night uses the store, NetworkError if it
-    cannot be reached, or has had no worker for `worker_wait` seconds; `note` gets a message when builds wait for one.
+    `builders` are the public keys of the workers that may build; all may, if there are none. `lease` and `poll` are in
+    seconds. Methods raise StorageError if another night uses the store, NetworkError if it cannot be reached, or has
+    had no worker for `worker_wait` seconds; `note` gets a message when builds wait for one.
     """
 
     store: Store
     bundle: Callable[[Request], Bundle]
     policy: Policy = field(default_factory=Policy)
+    builders: tuple[str, ...] = ()
     note: Callable[[str], None] = lambda _: None
     lease: float = LEASE_SECONDS
     poll: float = POLL_SECONDS
@@ -233,12 +235,18 @@ class PullExecutor:
             presence = opened(cell.data, Presence, lambda _: name)
         except ValueError:
             return  # nobody can say whose it is
-        if presence.tool != tool_digest():
+        if not self._is_builder(name):
+            self._refused[name] = "its key is not among the builders of the definition"
+            self.note(f"the worker {name} gets no builds: {self._refused[name]}")
+        elif presence.tool != tool_digest():
             theirs, ours = described(presence.version, presence.tool), described(__version__, tool_digest())
             self._refused[name] = f"it is {theirs}, the night needs {ours}"
             self.note(f"the worker {name} gets no builds: {self._refused[name]}")
         else:
             self._workers[name] = _Worker(tag=tag, seen=now)
+
+    def _is_builder(self, name: str) -> bool:
+        return not self.builders or is_of(name, self.builders)
 
     def _see_lease(self, one: _Try, tag: str, now: float) -> None:
         if tag != one.tag:
@@ -275,7 +283,11 @@ class PullExecutor:
         """Whether the lease of `one` may be of `worker`: one holds it to its end, and some may not begin."""
         if one.worker:
             return worker == one.worker
-        return worker not in self._refused and worker not in self._kept_from(one) | self._suspended
+        return (
+            self._is_builder(worker)
+            and worker not in self._refused
+            and worker not in self._kept_from(one) | self._suspended
+        )
 
     def _kept_from(self, one: _Try) -> frozenset[str]:
         """The workers that do not get it: none, if there is no other one."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -48,6 +48,11 @@ class Identity:
         word = _LABEL.sub("-", label.lower()).strip("-")[:_LONGEST] or "worker"
         return cls(name=f"{word}-{secrets.token_hex(3)}-{_end_of_name(_public(private))}", private=private)
 
+    @property
+    def public(self) -> str:
+        """The public key, in hex, as `builders` in registry.yaml has it."""
+        return _public(self.private).hex()
+
     def seal(self, document: object) -> bytes:
         """A cell with `document`."""
         content = write(document)
@@ -72,6 +77,11 @@ def opened(cell: bytes, kind: type[_T], name_of: Callable[[_T], str]) -> _T:
     if not name_of(document).endswith(f"-{_end_of_name(public)}"):
         raise ValueError(f"it is not signed by {name_of(document)}")
     return document
+
+
+def is_of(name: str, keys: Iterable[str]) -> bool:
+    """Whether the worker `name` has one of these public keys."""
+    return any(name.endswith(f"-{_end_of_name(bytes.fromhex(key))}") for key in keys)
 
 
 def new_key() -> Ed25519PrivateKey:
