@@ -1,16 +1,17 @@
-"""Builds on a Dask cluster that is made on this machine: results are in the state folder, not sent through Dask.
+"""Builds on a Dask cluster: one that is made on this machine, or one that runs already.
 
-Other machines build as pull workers (farm/).
+Workers see the state folder and the cache at the same paths as the coordinator: results do not travel through Dask.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import queue
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ import distributed
 
 from tfaot_pkg.errors import NetworkError
 from tfaot_pkg.nightly.executors import Done, lost, next_of
-from tfaot_pkg.nightly.outcome import Attempt, Request
+from tfaot_pkg.nightly.outcome import Attempt, Request, builder
 from tfaot_pkg.nightly.supervise import perform
 from tfaot_pkg.nightly.types import Policy
 
@@ -37,23 +38,43 @@ _SETTINGS = {
     "distributed.worker.daemon": False,  # daemonic processes may not have children, which builds have
     "distributed.logging.distributed": "critical",  # its findings become outcomes, and are reported as such
 }
+_CONNECT_TIMEOUT = 30.0  # seconds
 _LOOK_INTERVAL = 2.0  # seconds, between looks at which workers there are
 
 
-class DaskExecutor:
-    """A cluster of `slots` workers.
+def perform_here(request: Request) -> Attempt:
+    """Perform the request in a worker; an attempt that says so if this machine does not see the state folder."""
+    if request.state.is_dir():
+        return perform(request)
+    error = f"there is no {request.state} on this worker: Dask's workers need it, those of `--results` need none"
+    return Attempt(
+        kind="infrastructure failed",
+        night=request.night,
+        error=error,
+        error_class="no common folder",
+        builder=builder(),
+    )
 
-    `memory` is what one worker may use, in bytes, beside the build that it started. Constructor and methods raise
-    NetworkError if the cluster does not start, does not answer, or has had no worker for `worker_wait` seconds.
+
+class DaskExecutor:
+    """Give one of `slots` (a cluster is made on this machine), `scheduler` (its address) or `scheduler_file`.
+
+    `memory` is what one worker of our own cluster may use, in bytes, beside the build that it started; `timeout`, in
+    seconds, is for connecting. Constructor and methods raise NetworkError if the scheduler does not answer, or has had
+    no worker for `worker_wait` seconds; `note` gets a message when builds wait for one.
     """
 
     def __init__(
         self,
         *,
-        slots: int,
+        slots: int = 0,
         memory: int = 0,
         scratch: Path,
+        scheduler: str = "",
+        scheduler_file: Path | None = None,
+        timeout: float = _CONNECT_TIMEOUT,
         worker_wait: float = Policy().worker_wait,
+        note: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._done: queue.SimpleQueue[Done] = queue.SimpleQueue()
         self._futures: dict[str, Any] = {}
@@ -62,15 +83,20 @@ class DaskExecutor:
         self._threads: dict[str, int] = {}  # by worker
         self._suspended: frozenset[str] = frozenset()
         self._tries = 0
-        self._worker_wait = worker_wait
+        self._worker_wait, self._note = worker_wait, note
         self._alone_since: float | None = None  # no worker since then
+        self._cluster: Any = None
         with dask.config.set(_SETTINGS):
-            self._cluster = _cluster_here(slots, memory, scratch)
-            self._client = _distributed.Client(self._cluster)
+            if slots:
+                self._cluster = _cluster_here(slots, memory, scratch)
+                self._client = _distributed.Client(self._cluster)
+            else:
+                self._client = _connected(scheduler, scheduler_file, timeout)
         self._address = self._client.scheduler.address
         self.look()
         self.slots = max(1, sum(self._threads.values()))
-        self.description = f"{self.slots} at a time on Dask, {self._address}"
+        at_once = f"{self.slots} at a time" if slots or self._threads else "as soon as there are workers,"
+        self.description = f"{at_once} on Dask, {self._address}"
         if self._client.dashboard_link:
             self.description += f"; dashboard: {self._client.dashboard_link}"
 
@@ -109,7 +135,8 @@ class DaskExecutor:
         for future in list(self._futures.values()):  # a copy: futures that end remove themselves
             future.cancel()
         self._client.close()
-        self._cluster.close()
+        if self._cluster is not None:
+            self._cluster.close()
 
     def look(self) -> None:
         """Learn which workers there are. Raises NetworkError."""
@@ -130,16 +157,17 @@ class DaskExecutor:
             return
         if self._alone_since is None:
             self._alone_since = time.monotonic()
+            self._note(f"the Dask scheduler {self._address} has no worker: waiting for one for {self._worker_wait:g} s")
         if time.monotonic() - self._alone_since >= self._worker_wait:
             raise NetworkError(
                 f"the Dask scheduler {self._address} has had no worker for {self._worker_wait:g} s",
-                hint="run the same command again: what was built is kept",
+                hint="start workers, then run the same command: what was built is kept (policy.worker_wait: the limit)",
             )
 
     def _scheduler_lost(self, why: str) -> NetworkError:
         return NetworkError(
             f"the Dask scheduler {self._address} does not answer any more: {why}",
-            hint="run the same command again: what was built is kept",
+            hint="start it again, then the same command: what was built is kept",
         )
 
     def _fill(self) -> None:
@@ -171,7 +199,7 @@ class DaskExecutor:
         self._tries += 1
         name = f"{task}-{request.night}-{self._tries}"  # unique: Dask keeps results by name
         try:
-            future = self._client.submit(perform, request, key=name, pure=False, workers=[worker])
+            future = self._client.submit(perform_here, request, key=name, pure=False, workers=[worker])
         except Exception as error:  # noqa: BLE001 (any error: Dask did not take the task)
             self._done.put((request, replace(lost(request, error), worker=worker)))
             return
@@ -207,3 +235,25 @@ def _cluster_here(slots: int, memory: int, scratch: Path) -> Any:
             f"no Dask cluster could be started on this machine: {type(error).__name__}: {error}",
             hint="the same command continues the night; --no-dask does so without a cluster",
         ) from error
+
+
+def _connected(scheduler: str, scheduler_file: Path | None, timeout: float) -> Any:
+    try:
+        if scheduler_file is not None:
+            _wait_for(scheduler_file, timeout)
+            return _distributed.Client(scheduler_file=str(scheduler_file), timeout=timeout)
+        return _distributed.Client(scheduler, timeout=timeout)
+    except (OSError, ValueError) as error:
+        raise NetworkError(
+            f"the Dask scheduler {scheduler_file or scheduler} does not answer: {error}",
+            hint="start one (`dask scheduler`), or leave this option out",
+        ) from error
+
+
+def _wait_for(file: Path, timeout: float) -> None:
+    """Wait for the file of a scheduler that was just started; Dask itself would wait forever."""
+    end = time.monotonic() + timeout
+    while not file.exists():
+        if time.monotonic() > end:
+            raise FileNotFoundError(errno.ENOENT, f"no such file after {timeout:g} s", str(file))
+        time.sleep(0.1)

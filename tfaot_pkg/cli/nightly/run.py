@@ -43,12 +43,16 @@ WorkersOption = Annotated[
     ),
 ]
 NoDaskFlag = Annotated[bool, typer.Option("--no-dask", help="Run the builds on this machine, without a Dask cluster.")]
+SchedulerOption = Annotated[
+    str, typer.Option("--scheduler", metavar="ADDRESS", help="A running Dask scheduler: tcp://HOST:PORT.")
+]
+SchedulerFileOption = Annotated[
+    Path | None, typer.Option("--scheduler-file", metavar="FILE", help="The file that a Dask scheduler wrote.")
+]
 ResultsOption = Annotated[
     str,
     typer.Option(
-        "--results",
-        metavar="URL",
-        help="Build by the pull workers of this store: s3://BUCKET/PREFIX, or a folder.",
+        "--results", metavar="URL", help="Build by the workers of this store: s3://BUCKET/PREFIX, or a folder."
     ),
 ]
 NewFlag = Annotated[
@@ -65,11 +69,13 @@ class _Where:
 
     workers: int | None
     no_dask: bool
+    scheduler: str
+    scheduler_file: Path | None
     results: str
 
     def __post_init__(self) -> None:
-        if self.no_dask and self.results:
-            raise typer.BadParameter("give only one of --no-dask and --results")
+        if sum((self.no_dask, bool(self.scheduler), self.scheduler_file is not None, bool(self.results))) > 1:
+            raise typer.BadParameter("give only one of --no-dask, --scheduler, --scheduler-file and --results")
 
 
 @command("keys", "passphrase_file", "wheelhouse", "unconfined")
@@ -80,6 +86,8 @@ def run(
     state: StateOption = None,
     workers: WorkersOption = None,
     no_dask: NoDaskFlag = False,
+    scheduler: SchedulerOption = "",
+    scheduler_file: SchedulerFileOption = None,
     results: ResultsOption = "",
     new: NewFlag = False,
     retry: RetryFlag = False,
@@ -92,14 +100,17 @@ def run(
     Exit code 0: no failure; 24: models failed; 25: so many that what was built with their toolchain is not published;
     26: machines failed.
 
-    Examples: tfaot-pkg nightly run registry/registry.yaml; tfaot-pkg nightly run --results s3://farm/nightly
+    Examples: tfaot-pkg nightly run registry/registry.yaml; tfaot-pkg nightly run --scheduler tcp://farm:8786;
+    tfaot-pkg nightly run --results s3://farm/nightly
     """
     from tfaot_pkg.nightly.definition import load_definition
     from tfaot_pkg.nightly.planning import plan_night, state_folder
     from tfaot_pkg.nightly.supervise import hide_secrets
 
     # Options that exclude each other are reported before the keys are unlocked.
-    where = _Where(workers=workers, no_dask=no_dask, results=results)
+    where = _Where(
+        workers=workers, no_dask=no_dask, scheduler=scheduler, scheduler_file=scheduler_file, results=results
+    )
     loaded = load_definition(definition)
     root = state_folder(loaded, state)
     publisher = _publisher(loaded, session, session.keys())
@@ -220,6 +231,14 @@ def _executors(policy: Policy, root: Path, session: Session, where: _Where) -> C
                 f"a Dask cluster needs a module that is not installed: {error.name}",
                 hint="pip install 'tfaot-pkg[nightly]', or give --no-dask",
             ) from error
+        if where.scheduler or where.scheduler_file is not None:
+            return DaskExecutor(
+                scratch=root / "dask",
+                scheduler=where.scheduler,
+                scheduler_file=where.scheduler_file,
+                worker_wait=policy.worker_wait,
+                note=session.progress.note,
+            )
         return DaskExecutor(slots=slots, memory=_WORKER_MEMORY, scratch=root / "dask")
 
     return make

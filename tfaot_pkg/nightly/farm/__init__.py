@@ -1,1 +1,1 @@
-"""A farm: workers that share nothing with the coordinator except a store (decision 100)."""
+"""A farm: workers that share nothing with the coordinator except a store (decision 101)."""
