@@ -57,7 +57,7 @@ def test_a_night_gives_back_its_plan_and_its_outcomes(state: State) -> None:
     assert night.is_over
     assert json.loads((night.folder / "night.json").read_text()) == {
         "format": 1, "night": "2026-11-21.1", "ended": "2026-11-21T03:00:00Z", "counts": {"timed out": 1},
-        "withheld": "", "exit_code": 24, "excluded": {},
+        "withheld": "", "exit_code": 24, "excluded": {}, "builders": {}, "made_with": None,
     }  # fmt: skip
 
 

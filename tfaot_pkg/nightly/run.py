@@ -29,7 +29,7 @@ from tfaot_pkg.nightly.outcome import Attempt, AttemptKind, Request, class_for, 
 from tfaot_pkg.nightly.plan import not_planned
 from tfaot_pkg.nightly.publications import Publications
 from tfaot_pkg.nightly.results import Results
-from tfaot_pkg.nightly.state import Gate, NightFolder, State, Summary, Verdict
+from tfaot_pkg.nightly.state import Gate, NightFolder, Record, State, Summary, Verdict
 from tfaot_pkg.nightly.types import (
     FAILURES,
     MODEL_FAULTS,
@@ -127,7 +127,7 @@ class Coordinator:
     `executor` makes the executor for a number of builds; `prepare` makes the toolchains of these versions and returns
     those that cannot be made, with the reason. `cache` is shared by builds; `program` builds in place of build_task.py;
     `pause` is in seconds, before the first new try after a fault of the machines; `publications` is how many results
-    are checked and published at a time.
+    are checked and published at a time. `record` says what the night was made with.
     """
 
     state: State
@@ -140,6 +140,7 @@ class Coordinator:
     program: tuple[str, ...] = ()
     pause: float = FIRST_PAUSE
     publications: int = 1
+    record: Callable[[Sequence[Decision]], Record | None] = lambda _: None
     today: Callable[[], date] = field(default=lambda: datetime.now(timezone.utc).date())
 
     def run(
@@ -251,6 +252,8 @@ class _Night:
         places = by_place(self._decisions)
         self._needs = {one.task.id: needed(one, places) for one in self._decisions if one.task.depends}
         self._publications = Publications(coordinator.publications, self._finish)
+        # At its beginning: the checkout may have moved at its end.
+        self._made_with = coordinator.record(self._decisions)
 
     def run(self, *, again: bool = False) -> NightRun:
         self._with.watch.begin(self._night.name, self._decisions, tuple(self._outcomes.values()), again=again)
@@ -466,6 +469,8 @@ class _Night:
                 withheld=gate.withheld,
                 exit_code=done.exit_code,
                 excluded=self._excluded,
+                builders=dict(sorted(Counter(one.builder for one in outcomes if one.builder).items())),
+                made_with=self._made_with,
             )
         )
         return done

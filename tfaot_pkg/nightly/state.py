@@ -100,11 +100,25 @@ class _Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What a night was made with: the `commit` of the repository with the definition ("" without one); `modified` if
+    the definition or a spec in it differs from the commit; the `tool` with its code's digest; the coordinator's
+    `machine`.
+    """
+
+    commit: str = ""
+    modified: bool = False
+    tool: str = ""
+    machine: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """night.json: how a night ended, for people who read its folder.
 
     `ended` is the time in UTC, `counts` the number of tasks by kind of outcome, `withheld` says why some were not
-    published, "" if all were. `excluded` are workers that got no more builds, with the reason.
+    published, "" if all were. `excluded` are workers that got no more builds, with the reason; `builders` those who
+    built, in their own words, with the number of builds. Nights of older versions have no `made_with`.
     """
 
     night: str
@@ -113,6 +127,8 @@ class Summary:
     withheld: str
     exit_code: int
     excluded: Mapping[str, str] = field(default_factory=dict)
+    builders: Mapping[str, int] = field(default_factory=dict)
+    made_with: Record | None = None
     format: int = 1
 
 

@@ -1,4 +1,4 @@
-"""Commands that keep a registry up to date: nightly plan, run, report, diff, prune, ci, worker."""
+"""Commands that keep a registry up to date: nightly plan, run, report, diff, reproduce, prune, ci, worker."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import typer
 
 from tfaot_pkg.cli.nightly.ci import ci
 from tfaot_pkg.cli.nightly.plan import plan
-from tfaot_pkg.cli.nightly.report import diff, report
+from tfaot_pkg.cli.nightly.report import diff, report, reproduce
 from tfaot_pkg.cli.nightly.run import prune, run
 from tfaot_pkg.cli.nightly.worker import worker
 
@@ -22,6 +22,7 @@ def register(parent: typer.Typer) -> None:
     app.command()(run)
     app.command()(report)
     app.command()(diff)
+    app.command()(reproduce)
     app.command()(prune)
     app.command()(ci)
     app.command()(worker)

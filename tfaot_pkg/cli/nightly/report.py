@@ -102,6 +102,49 @@ def diff(
     return Result(document={"before": before, "after": after, "changes": list(found)}, text="\n".join(lines))
 
 
+@command("toolchain_python", "wheelhouse", "unconfined")
+def reproduce(
+    session: Session,
+    night: Annotated[str, typer.Argument(metavar="NIGHT", help="The night, such as 2026-11-21.1.")],
+    definition: DefinitionArgument = DEFINITION,
+    *,
+    state: StateOption = None,
+    model: Annotated[str, typer.Option("--model", metavar="PATTERN", help="Only models that match it.")] = "*",
+) -> Result:
+    """Build what a night published again from its provenance, with an empty cache, and compare every byte.
+
+    Model files in folders must be those of the night: `made_with` in its night.json has the commit.
+    Exit codes: 0 all reproducible; 18 a file differs; 23 some cannot be built here, with the reasons.
+
+    Example: tfaot-pkg nightly reproduce 2026-11-21.1 registry/registry.yaml --model 'tagger*'
+    """
+    from tfaot_pkg.errors import RebuildError, RegistryError, TrustError
+    from tfaot_pkg.nightly.definition import load_definition
+    from tfaot_pkg.nightly.planning import state_folder
+    from tfaot_pkg.nightly.record import reproduce as built_again
+    from tfaot_pkg.nightly.report.report import find_night
+    from tfaot_pkg.nightly.state import State
+    from tfaot_pkg.pipeline.rebuild import Means
+    from tfaot_pkg.registry.folder import FolderRegistry
+
+    loaded = load_definition(definition)
+    found = find_night(State(root=state_folder(loaded, state)), night)
+    registry = FolderRegistry.find(loaded.registry)
+    if registry is None:
+        raise RegistryError(f"there is no registry in {loaded.registry}", hint="nothing was published into it yet")
+    means = Means(
+        folders=session.folders, progress=session.progress, toolchain_python=session.flags.toolchain_python,
+        wheelhouse=session.flags.wheelhouse,
+    )  # fmt: skip
+    made = list(built_again(found, registry, means, model=model))
+    verdicts = {each.verdict for each in made}
+    code = (
+        TrustError.exit_code if "differs" in verdicts else RebuildError.exit_code if verdicts - {"reproducible"} else 0
+    )
+    text = "\n".join(map(str, made)) or f"nothing that matches {model} was published in {night}"
+    return Result(document={"night": night, "packages": made}, text=text, exit_code=code)
+
+
 def _notified(made: Report, definition: NightlyDefinition, state: Path) -> tuple[Sent, ...]:
     from tfaot_pkg.errors import SpecError
     from tfaot_pkg.nightly.form import REFERENCE

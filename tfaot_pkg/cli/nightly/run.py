@@ -155,6 +155,7 @@ def _coordinator(
     """The coordinator of a night in the state folder `root`; its progress is shown while the block runs."""
     from tfaot_pkg.cli.nightly.live import make_watch
     from tfaot_pkg.nightly.executors import slots_here
+    from tfaot_pkg.nightly.record import record_of
     from tfaot_pkg.nightly.run import Coordinator
     from tfaot_pkg.nightly.state import State
 
@@ -169,6 +170,7 @@ def _coordinator(
             cache=session.folders.cache,
             # Each of them validates the package again, as a build does.
             publications=slots_here(definition.policy.memory),
+            record=partial(record_of, definition.path),
             # Here and once: builds that begin at the same time would all want to make the same toolchain.
             prepare=lambda versions: _unmade(versions, session),
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.ground.storage import storage_errors
@@ -26,7 +25,7 @@ from tfaot_pkg.nightly.report.comparison import (
 from tfaot_pkg.nightly.report.log import Excerpt, excerpt
 from tfaot_pkg.nightly.report.trends import Trend, figures_between, regressions, trends_of
 from tfaot_pkg.nightly.run import FAILED, INFRASTRUCTURE, WITHHELD, exit_code_of
-from tfaot_pkg.nightly.state import NightFolder, State
+from tfaot_pkg.nightly.state import NightFolder, Record, State, Summary
 from tfaot_pkg.nightly.types import FAILURES, Decision, Outcome, OutcomeKind, Reason
 
 UNFINISHED = 27
@@ -87,7 +86,7 @@ class Line:
 class Report:
     """A night. `before` is the name of the one before it, empty for the first; `pending` are tasks without outcome,
     `gone` tasks of the night before that are no longer planned; `withheld` says why some were not published, if so.
-    `excluded` are workers that got no more builds, with the reason.
+    `excluded` are workers that got no more builds, with the reason; `builders` and `made_with` as in night.json.
     """
 
     night: str
@@ -98,6 +97,8 @@ class Report:
     gone: tuple[str, ...]
     withheld: str = ""
     excluded: Mapping[str, str] = field(default_factory=dict)
+    builders: Mapping[str, int] = field(default_factory=dict)
+    made_with: Record | None = None
 
     @property
     def counts(self) -> Mapping[OutcomeKind, int]:
@@ -203,7 +204,7 @@ def make_report(
     log_of: Callable[[Outcome], Excerpt | None],
     published: Callable[[], Iterable[Dependent]] = tuple,
     withheld: str = "",
-    excluded: Mapping[str, str] = MappingProxyType({}),
+    summary: Summary | None = None,
 ) -> Report:
     """The report of `night`, given its plan and outcomes, those of the night `before` it (its name and its outcomes,
     empty for the first), and the `history` of builds. `log_of` gives what to show of a failed task's log, `published`
@@ -240,7 +241,9 @@ def make_report(
         pending=tuple(task for task, one in zip(by_id, tonight, strict=True) if one is None),
         gone=tuple(sorted({one.task for one in before[1]} - by_id.keys(), key=natural)),
         withheld=withheld,
-        excluded=excluded,
+        excluded=summary.excluded if summary is not None else {},
+        builders=summary.builders if summary is not None else {},
+        made_with=summary.made_with if summary is not None else None,
     )
 
 
@@ -285,7 +288,7 @@ def read_report(state: State, night: NightFolder, published: Callable[[], Iterab
         log_of=lambda outcome: _log(night, outcome),
         published=published,
         withheld=gate.withheld if gate is not None else "",
-        excluded=summary.excluded if summary is not None else {},
+        summary=summary,
     )
 
 

@@ -64,6 +64,8 @@ def document(report: Report) -> dict[str, Any]:
         "counts": report.counts,
         "withheld": report.withheld,
         "excluded": report.excluded,
+        "builders": report.builders,
+        "made_with": report.made_with,
         "pending": report.pending,
         "gone": report.gone,
         "groups": report.groups,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,16 +52,33 @@ def files_of(spec: ModelSpec) -> list[Path]:
 def checkout_of(spec: ModelSpec) -> Checkout | None:
     """The checkout that holds the spec's file; None without a repository, a commit or git. Raises StorageError."""
     try:
-        root = Path(_git(spec.path.parent, "rev-parse", "--show-toplevel").removesuffix("\n"))
-        commit = _git(root, "rev-parse", "--verify", "HEAD^{commit}").strip()
-        listing = _git(root, "ls-tree", "-r", "-z", "HEAD")
+        root, commit, committed = _head(spec.path.parent)
     except CommandFailed:
         return None
-    committed = dict(_entry(line) for line in listing.split("\0") if line)
     path = os.path.relpath(os.path.realpath(spec.path), root)
     with storage_errors(f"read the files of {spec.path}"):
         modified = path not in committed or any(_is_modified(each, root, committed) for each in files_of(spec))
     return Checkout(commit=commit, path=path, modified=modified)
+
+
+def commit_of(paths: Sequence[Path]) -> tuple[str, bool]:
+    """The commit of the repository that holds the first of `paths`, and whether one of them, files or folders, is not
+    that of the commit; ("", False) without a repository, a commit or git. Raises StorageError.
+    """
+    try:
+        root, commit, committed = _head(paths[0].parent)
+    except CommandFailed:
+        return "", False
+    with storage_errors(f"read the files beside {paths[0]}"):
+        return commit, any(_is_modified(each, root, committed) for each in paths)
+
+
+def _head(folder: Path) -> tuple[Path, str, dict[str, str]]:
+    """The top of the repository around `folder`, its commit, and the commit's object ids by path."""
+    root = Path(_git(folder, "rev-parse", "--show-toplevel").removesuffix("\n"))
+    commit = _git(root, "rev-parse", "--verify", "HEAD^{commit}").strip()
+    listing = _git(root, "ls-tree", "-r", "-z", "HEAD")
+    return root, commit, dict(_entry(line) for line in listing.split("\0") if line)
 
 
 def _entry(line: str) -> tuple[str, str]:
