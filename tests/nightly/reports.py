@@ -48,9 +48,13 @@ def decision(of: Task, action: Any = "build", reason: str = "changed") -> Decisi
 CPU = "Example CPU <b>4000</b>"
 
 
-def figures(size: int = 100_000, time: float = 40.0, error: float = 1e-7, latency: float = 5000.0) -> Figures:
+def figures(
+    size: int = 100_000, time: float = 40.0, error: float = 1e-7, latency: float = 5000.0, **answers: str
+) -> Figures:
     by_size = {"1": latency, "16": 10 * latency}
-    return Figures(library_size=size, build_time=time, error=error, latency={"x86-64-v3": by_size}, processor=CPU)
+    return Figures(
+        library_size=size, build_time=time, error=error, latency={"x86-64-v3": by_size}, processor=CPU, answers=answers
+    )
 
 
 def outcome(of: Task, kind: OutcomeKind = "published", **fields: Any) -> Outcome:

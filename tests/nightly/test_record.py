@@ -81,6 +81,9 @@ def test_packages_of_a_night_are_built_again_from_its_record(shared_home_folder:
     record = json.loads(ended.read_text())
     assert (record["made_with"]["commit"], record["made_with"]["modified"]) == (git("rev-parse", "HEAD"), False)
     assert list(record["builders"].values()) == [1]
+    (line,) = (ended.parent / "outcomes.jsonl").read_text().splitlines()
+    figures = json.loads(line)["figures"]
+    assert set(figures["answers"]) == {"fused"} and len(figures["answers"]["fused"]) == 64
     night = ended.parent.name
     (again,) = tool("reproduce", night, "registry.yaml")["packages"]
     assert (again["verdict"], again["release"]) == ("reproducible", "lines@1.0.0+tfaot.b1")

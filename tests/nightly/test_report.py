@@ -15,7 +15,8 @@ from tests.nightly.reports import FIRST, HOSTILE, LOG, add_night, decision, figu
 from tests.wording import reported
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.nightly.report.log import excerpt, plain
-from tfaot_pkg.nightly.report.report import EXIT_CODES, Report, TaskReport, find_night, read_report
+from tfaot_pkg.nightly.report.notices import notices_of
+from tfaot_pkg.nightly.report.report import EXIT_CODES, Report, TaskReport, changes_between, find_night, read_report
 from tfaot_pkg.nightly.report.trends import FEWEST
 from tfaot_pkg.nightly.report.write import page_of, write_report
 from tfaot_pkg.nightly.state import Gate, State, Verdict
@@ -293,6 +294,44 @@ def test_a_report_names_the_workers_that_got_no_more_builds(tmp_path: Path) -> N
     assert json.loads(read["report.json"])["excluded"] == report.excluded
     assert all("which others built" in text for text in read.values())
     assert "<b>" not in read["summary.md"] + read["index.html"]
+
+
+def test_other_answers_of_the_same_version_are_told_with_what_changed(tmp_path: Path) -> None:
+    """Those of a new version are meant; those of targets that only one night ran say nothing."""
+    before, now = task("digits"), task("digits", version="1.1.0")
+    others = [task("same"), task("first"), task("elsewhere")]
+    state = State(root=tmp_path / "state")
+    add_night(
+        state, FIRST,
+        [
+            outcome(before, figures=figures(fused="a", unfused="b")), outcome(others[0], figures=figures(fused="a")),
+            outcome(others[2], figures=figures(fused="a")),
+        ],
+        tasks=[before, others[0], others[2]],
+    )  # fmt: skip
+    add_night(
+        state, FIRST + timedelta(days=1), [outcome(before, "withheld", figures=figures(fused="x"))], tasks=[before]
+    )
+    tonight = [
+        outcome(before, figures=figures(fused="c", unfused="b")), outcome(others[0], figures=figures(fused="a")),
+        outcome(others[1], figures=figures(fused="z")), outcome(others[2], figures=figures(unfused="q")),
+    ]  # fmt: skip
+    add_night(state, FIRST + timedelta(days=2), tonight, tasks=[before, *others])
+    report = last(state)
+    assert {one.outcome.task: one.unlike for one in report.tasks if one.unlike} == {before.id: before.release(1)}
+    assert "1 with other answers" in report.headline
+    (notice,) = notices_of(report, ())
+    assert (notice.kind, notice.subject) == ("answers differ", before.id)
+    assert notice.lines == (
+        f"other bits than {before.release(1)} on the pinned inputs",
+        "what changed: source: changed",
+    )
+    write_report(report, tmp_path / "report")
+    read = {name: (tmp_path / "report" / name).read_text() for name in ("summary.md", "index.html", "metrics.prom")}
+    assert all("nswers" in text for text in read.values()) and "Other answers" in read["index.html"]
+    assert changes_between(read_report(state, state.nights()[0]), report)[0].figures[0] == "answers: other bits"
+    add_night(state, FIRST + timedelta(days=3), [outcome(now, figures=figures(fused="n"))], tasks=[now])
+    assert not last(state).answering_otherwise
 
 
 def test_the_json_report_holds_outcomes_changes_and_verdicts(written: Path) -> None:

@@ -301,7 +301,8 @@ class NightPlan:
 class Figures:
     """The figures that reports compare. Sizes are in bytes, times in seconds; latencies are nanoseconds of one run
     by target and batch size; `error` is the largest difference to TensorFlow's outputs, `processor` the CPU that was
-    measured ("": not known).
+    measured ("": not known). `answers` are digests of the answers to the pinned inputs (verify/corpus.py), by "fused"
+    and "unfused": targets with and without fused multiply-add; empty for packages that do not promise the same bits.
     """
 
     library_size: int
@@ -309,6 +310,7 @@ class Figures:
     error: float
     latency: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     processor: str = ""
+    answers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,8 @@ import numpy as np
 
 from tfaot_pkg.errors import ValidationError
 from tfaot_pkg.ground.arrays import Array
-from tfaot_pkg.ground.keys import sha256_bytes
+from tfaot_pkg.ground.documents import plain
+from tfaot_pkg.ground.keys import canonical_json, sha256_bytes
 from tfaot_pkg.ground.signature import Signature
 from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.verify.corpus import SIZES
@@ -147,6 +148,16 @@ def grouped(
             "compilation.engine: xla makes a package that does not promise the same bits",
         )
     return Hashes(groups=tuple(groups)) if groups else Hashes(reason=NO_TARGET)
+
+
+def answers_of(hashes: Hashes | None) -> dict[str, str]:
+    """One digest of all hashes of the targets with fused multiply-add, "fused", and of the others, "unfused"."""
+    groups = hashes.groups if hashes is not None else ()
+    return {
+        "fused" if TARGETS[group.run[0]].has_fma else "unfused": sha256_bytes(canonical_json(plain(group.batches)))
+        for group in groups
+        if group.run
+    }
 
 
 def _other_rows(

@@ -78,6 +78,17 @@ def _first_of_last_failures(past: Past) -> str:
     return first
 
 
+def other_answers(outcome: Outcome, past: Past) -> str:
+    """The release before `outcome` of the same task, if its answers to the pinned inputs have other bits; else ""."""
+    mine = outcome.figures.answers if outcome.figures is not None else {}
+    published = (one for _, one in reversed(past) if one.kind == "published" and one.task == outcome.task)
+    for one in published:
+        known = one.figures.answers if one.figures is not None else {}
+        if shared := mine.keys() & known.keys():
+            return one.release if any(mine[name] != known[name] for name in shared) else ""
+    return ""
+
+
 def counts(outcomes: Iterable[Outcome]) -> Mapping[OutcomeKind, int]:
     """The number of outcomes of each kind that occurs, the worst kind first."""
     found = Counter(one.kind for one in outcomes)

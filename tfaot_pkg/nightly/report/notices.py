@@ -12,7 +12,7 @@ from tfaot_pkg.nightly.report.log import plain
 from tfaot_pkg.nightly.report.report import Report, TaskReport
 from tfaot_pkg.nightly.report.wording import change_text, regression_text
 
-NoticeKind = Literal["failing", "fixed", "got worse", "withheld", "worker excluded", "expires soon"]
+NoticeKind = Literal["failing", "fixed", "got worse", "answers differ", "withheld", "worker excluded", "expires soon"]
 _MOST, _LINE = 100, 400
 """Notices in one message, and characters of a line: all is in the report."""
 
@@ -53,6 +53,9 @@ def _of_tasks(report: Report) -> Iterator[Notice]:
         if one.regressions:
             lines = tuple(map(regression_text, one.regressions))
             yield _notice("got worse", task, outcome.release, one.owners, (*lines, *_reasons(one)), outcome.command)
+        if one.unlike:
+            first = f"other bits than {one.unlike} on the pinned inputs"
+            yield _notice("answers differ", task, outcome.release, one.owners, (first, *_reasons(one)))
 
 
 def _needed_by(one: TaskReport) -> tuple[str, ...]:

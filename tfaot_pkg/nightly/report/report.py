@@ -20,6 +20,7 @@ from tfaot_pkg.nightly.report.comparison import (
     counts,
     groups_of,
     natural,
+    other_answers,
     pasts,
 )
 from tfaot_pkg.nightly.report.log import Excerpt, excerpt
@@ -42,7 +43,8 @@ EXIT_CODES = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReport:
     """One task: its outcome, and what the report shows with it. `hits` are the ids of the tasks and published versions
-    that depend on it, if it failed. `owners` are mail addresses.
+    that depend on it, if it failed. `owners` are mail addresses. `unlike` is the
+    release before it whose answers to the pinned inputs have other bits, "" if there is none.
     """
 
     outcome: Outcome
@@ -52,6 +54,7 @@ class TaskReport:
     hits: tuple[str, ...] = ()
     log: Excerpt | None = None
     owners: tuple[str, ...] = ()
+    unlike: str = ""
 
     @property
     def failed(self) -> bool:
@@ -64,7 +67,7 @@ class TaskReport:
     @property
     def has_news(self) -> bool:
         """Whether something happened: only then the task has a page of its own."""
-        return bool(self.outcome.kind not in _QUIET or self.change.kind == "fixed" or self.regressions)
+        return bool(self.outcome.kind not in _QUIET or self.change.kind == "fixed" or self.regressions or self.unlike)
 
 
 _QUIET = frozenset({"up to date", "skipped"})
@@ -133,6 +136,11 @@ class Report:
         return tuple(one for one in self.tasks if one.regressions)
 
     @property
+    def answering_otherwise(self) -> tuple[TaskReport, ...]:
+        """The tasks whose answers have other bits than those of the release before."""
+        return tuple(one for one in self.tasks if one.unlike)
+
+    @property
     def exit_code(self) -> int:
         """One of EXIT_CODES."""
         return UNFINISHED if self.pending else exit_code_of(self.counts, withheld=bool(self.withheld))
@@ -156,6 +164,8 @@ class Report:
         told = [f"{count:,} {kind}" for count, kind in changes if count]
         if self.regressed:
             told.append(f"{len(self.regressed):,} with a figure that got worse")
+        if self.answering_otherwise:
+            told.append(f"{len(self.answering_otherwise):,} with other answers")
         return ", ".join(told)
 
 
@@ -229,6 +239,7 @@ def make_report(
             hits=hit.get(outcome.task, ()),
             log=log_of(outcome) if outcome.kind in FAILURES else None,
             owners=by_id[outcome.task].task.owners,
+            unlike=other_answers(outcome, earlier),
         )
 
     return Report(

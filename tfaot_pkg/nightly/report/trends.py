@@ -169,7 +169,8 @@ def figures_between(before: Figures | None, after: Figures | None) -> tuple[str,
     """The figures that two nights have, by name, if they differ by more than what matters: times of one CPU only."""
     if before is None or after is None:
         return ()
-    found = []
+    shared = before.answers.keys() & after.answers.keys()
+    found = ["answers: other bits"] if any(before.answers[one] != after.answers[one] for one in shared) else []
     for metric, target, batch_size in _kinds(after):
         if metric in TIMES and before.processor != after.processor:
             continue

@@ -75,7 +75,13 @@ def document(report: Report) -> dict[str, Any]:
 
 def _task(task: TaskReport) -> dict[str, Any]:
     trends = [_trend(one) for one in task.trends]
-    return {**fields_of(task.outcome), "change": task.change, "hits": task.hits, "trends": trends}
+    return {
+        **fields_of(task.outcome),
+        "change": task.change,
+        "hits": task.hits,
+        "unlike": task.unlike,
+        "trends": trends,
+    }
 
 
 def _trend(trend: Trend) -> dict[str, Any]:
@@ -106,6 +112,8 @@ def metrics(report: Report) -> str:
         ("workers_excluded", "Workers that got no more builds", [({}, float(len(report.excluded)))]),
         ("task_failing", "The time since which a task fails, in seconds of Unix time",
          [(_labels(one), _day_as_time(one.change.since)) for one in failing]),
+        ("task_answers_differ", "Tasks whose answers have other bits than those of the release before",
+         [(_labels(one), 1.0) for one in report.answering_otherwise]),
         ("task_regressions", "Figures of a task that got worse",
          [(_labels(one), float(len(one.regressions))) for one in worse]),
     )  # fmt: skip
@@ -268,6 +276,7 @@ def markdown(report: Report) -> str:
             "Fixed", ("task", "since"), [(_text(t.outcome.task), t.change.since) for t in report.changed("fixed")]
         ),
         *_section("Got worse", ("task", "what"), _worse(report.regressed)),
+        *_section("Other answers", ("task", "than", "what changed"), _unlike(report.answering_otherwise)),
         *_section("Published", ("version", "time"), _published(report)),
         *_commands(report.failed),
     ]
@@ -296,6 +305,11 @@ def _worse(tasks: Sequence[TaskReport]) -> Iterable[tuple[str, ...]]:
     for task in tasks:
         shown = task.regressions[:_TEXT_NAMES]
         yield _text(task.outcome.task), "<br>".join(_text(regression_text(one)) for one in shown)
+
+
+def _unlike(tasks: Sequence[TaskReport]) -> Iterable[tuple[str, ...]]:
+    for task in tasks:
+        yield _text(task.outcome.task), _text(task.unlike), "<br>".join(map(_text, map(str, task.reasons)))
 
 
 def _published(report: Report) -> Iterable[tuple[str, ...]]:
