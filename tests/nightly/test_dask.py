@@ -226,6 +226,7 @@ def test_workers_that_come_late_are_all_used(tmp_path: Path) -> None:
 def test_builds_that_run_when_a_night_is_interrupted_end_with_its_cluster_and_say_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    (tmp_path / "state").mkdir()  # as each night has one
     executor = DaskExecutor(slots=3, memory=2**30, scratch=tmp_path / "dask")
     for number in range(3):
         request = Request(
