@@ -171,27 +171,25 @@ class DaskExecutor:
         )
 
     def _fill(self) -> None:
-        """Give builds to workers that are free: those that wait at a worker would be lost with it."""
-        busy = Counter(self._running.values())
-        free = [one for one, threads in self._threads.items() for _ in range(threads - busy[one])]
+        """Give builds to workers that are free: those that wait at a worker would be lost with it. Workers to avoid
+        get one only if there is no other sound one.
+        """
+        busy, sound = Counter(self._running.values()), self._threads.keys() - self._suspended
+        # Without suspended ones: they stay free, and each call would look at all that waits (a night of 10,000).
+        free = [one for one in self._threads if one in sound for _ in range(self._threads[one] - busy[one])]
         left = []
         for place, (request, avoid) in enumerate(self._waiting):
             if not free:
                 left += self._waiting[place:]
                 break
-            worker = self._among(free, avoid)
+            allowed = sound - avoid or sound
+            worker = next((one for one in free if one in allowed), None)
             if worker is None:
                 left.append((request, avoid))
             else:
                 free.remove(worker)
                 self._start(request, worker)
         self._waiting = left
-
-    def _among(self, free: Sequence[str], avoid: frozenset[str]) -> str | None:
-        """One of the `free` workers, not of those to `avoid`, unless there is no other one."""
-        sound = self._threads.keys() - self._suspended
-        allowed = sound - avoid or sound
-        return next((one for one in free if one in allowed), None)
 
     def _start(self, request: Request, worker: str) -> None:
         task = request.decision.task.id
