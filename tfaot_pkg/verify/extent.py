@@ -10,7 +10,7 @@ from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.verify.inputs import ARRANGED, EXAMPLES, MAIN, MOST, ROWS, THRESHOLDS
 from tfaot_pkg.verify.rows import arrangement
 
-_OF_MAIN, _OF_CLASS = 1e11, 3e10
+_OF_MAIN, _OF_CLASS = 1e11, 2e10
 """The most operations of the main class and of each other one, in batches of all sizes: seconds of a framework. One
 batch of each size of the main class, and one of the least size of the others, run in any case.
 Without a limit, the classes of a ResNet-50 (8e9 operations a row) took 82 % of its build."""
