@@ -265,6 +265,14 @@ def test_owners_of_the_registry_learn_what_is_not_of_one_model(
     assert "withheld" not in mailbox.texts()["ada@example.org"]
 
 
+def test_an_earlier_night_is_no_news(define: Callable[[str], Path], hook: Hook, tmp_path: Path) -> None:
+    state = State(root=tmp_path / "nightly-state")
+    failing_night(state, 0, "a")
+    failing_night(state, 1)
+    assert notify(define(f"webhooks: ['{hook.url}']"), "--night", "2026-10-20.1")[0] == 2
+    assert not hook.posted
+
+
 def test_figures_that_got_worse_are_told_with_what_changed(
     define: Callable[[str], Path], hook: Hook, tmp_path: Path
 ) -> None:

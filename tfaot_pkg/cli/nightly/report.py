@@ -62,6 +62,8 @@ def report(
     loaded = load_definition(definition)
     kept = State(root=state_folder(loaded, state))
     found = find_night(kept, night)
+    if notify and found != find_night(kept):
+        raise typer.BadParameter(f"--notify tells news: {night} is not the last night")
     # A function, because dependents are read from the whole index, and only a report with failures lists them.
     made = read_report(kept, found, lambda: _dependents(loaded.registry, session.progress))
     # In the night's folder a report is removed with its night (prune).
