@@ -123,6 +123,12 @@ notify:
     )
 
 
+def test_passwords_are_not_for_open_connections(lab: Lab) -> None:
+    mail = "{server: a.example, sender: a@a.example, user: a, security: none}"
+    text = f"registry: r\nmodels: [{{spec: models/a/spec.yaml}}]\nnotify: {{mail: {mail}}}\n"
+    assert faults(lab, text) == ["3: notify.mail.security: must not be none: the user's password would be readable"]
+
+
 def test_what_is_not_given_has_the_default_of_its_type(lab: Lab) -> None:
     lab.define("registry: r\nmodels: [{spec: models/a/spec.yaml, depends: null}]\npolicy: {retries: 3}\n")
     read = load_definition(lab.definition)

@@ -265,6 +265,39 @@ def test_owners_of_the_registry_learn_what_is_not_of_one_model(
     assert "withheld" not in mailbox.texts()["ada@example.org"]
 
 
+def test_nothing_is_sent_if_an_address_is_wrong(
+    define: Callable[[str], Path], smtp: Server, mailbox: Mailbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHAT", "http://chat.example.org/hook")
+    failing_night(State(root=tmp_path / "nightly-state"), 0, "a")
+    with reported(SpecError):
+        notify(define(f"{MAIL % (smtp(), 'none', '')}\n  webhooks: [{{variable: CHAT}}]"))
+    assert not mailbox.mails
+
+
+def test_a_damaged_registry_is_told_and_keeps_nothing_back(
+    define: Callable[[str], Path], hook: Hook, tmp_path: Path
+) -> None:
+    failing_night(State(root=tmp_path / "nightly-state"), 0, "a")
+    (tmp_path / "registry").mkdir()
+    (tmp_path / "registry/config.json").write_text("{")
+    notify(define(f"webhooks: ['{hook.url}']"))
+    assert [each["kind"] for each in hook.posted[0]["notices"]] == ["failing", "expires soon"]
+    assert "config.json" in hook.posted[0]["notices"][1]["lines"][0]
+
+
+def test_hostile_texts_of_any_length_are_mailed(
+    define: Callable[[str], Path], smtp: Server, mailbox: Mailbox, tmp_path: Path
+) -> None:
+    one = task("a", owners=("ada@example.org",))
+    error = f"\x00.\r\nSubject: other\r\n.\r\n{HOSTILE}" + "x" * 100_000
+    failed = outcome(one, "build failed", error=error, command="y" * 5_000)
+    add_night(State(root=tmp_path / "nightly-state"), FIRST, [failed], tasks=[one])
+    notify(define(MAIL % (smtp(), "none", "")))
+    (mail,) = mailbox.mails
+    assert mail["Subject"] == "night 2026-10-20.1: 1 failing" and len(text_in(mail)) < 2_000
+
+
 def test_an_earlier_night_is_no_news(define: Callable[[str], Path], hook: Hook, tmp_path: Path) -> None:
     state = State(root=tmp_path / "nightly-state")
     failing_night(state, 0, "a")

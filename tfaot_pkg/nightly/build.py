@@ -22,7 +22,7 @@ from tfaot_pkg.pipeline.publish import Release, release_of
 from tfaot_pkg.pipeline.rebuild import differences
 from tfaot_pkg.registry.files.layout import LATENCY
 from tfaot_pkg.spec.types import CALIBRATION_KEY, INPUTS_KEY, LABELS_KEY, ModelSpec
-from tfaot_pkg.verify.hashes import answers_of
+from tfaot_pkg.verify.hashes import combined
 from tfaot_pkg.verify.runs import may_be_unverified, not_run_targets, require_verified
 
 _SHOWN = 5
@@ -140,7 +140,7 @@ def _figures(made: Build, release: Release, seconds: float) -> Figures:
         error=made.report.max_absolute,
         latency=_latency(release.blobs),
         processor=_processor(release.blobs),
-        answers=answers_of(made.report.hashes),
+        answers=combined(made.report.hashes),
     )
 
 

@@ -60,13 +60,7 @@ class Job:
 
     def __post_init__(self) -> None:
         words = (self.definition, self.state, self.report, self.registry, self.folder, self.program, self.user)
-        for word in (*words, *(word for remote in self.remotes for word in (remote.name, remote.url))):
-            # A word that begins with a dash would be taken for an option.
-            if not _WORD.fullmatch(word) or word.startswith("-"):
-                raise SpecError(
-                    f"cannot be written into a job's definition: {word!r}",
-                    hint="use paths and addresses of letters, digits and _ . / + = , @ : - only",
-                )
+        require_words(*words, *(word for remote in self.remotes for word in (remote.name, remote.url)))
         if not _TIME.fullmatch(self.at):
             raise SpecError(f"--at: must be a time such as 01:17, got {self.at!r}")
 
@@ -93,6 +87,17 @@ class Job:
     def report_options(self) -> str:
         """The last options of `nightly report`."""
         return f"--output {self.report} --catalogue{' --notify' if self.notifies else ''}"
+
+
+def require_words(*words: str) -> None:
+    """Raise SpecError for a word that is special in a shell, a unit file or a submit file."""
+    for word in words:
+        # A word that begins with a dash would be taken for an option.
+        if not _WORD.fullmatch(word) or word.startswith("-"):
+            raise SpecError(
+                f"cannot be written into a job's definition: {word!r}",
+                hint="use paths and addresses of letters, digits and _ . / + = , @ : - only",
+            )
 
 
 def inside(path: Path, folder: Path) -> str:

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.nightly.ci import environment
+from tfaot_pkg.nightly.ci import environment, require_words
 from tfaot_pkg.nightly.types import Policy
 
 BatchSystem = Literal["htcondor", "slurm", "kubernetes"]
 FILES: dict[BatchSystem, str] = {"htcondor": "worker.sub", "slurm": "worker.sh", "kubernetes": "worker.yaml"}
 
-_WORD = re.compile(r"[A-Za-z0-9_./+=,@:-]+", re.ASCII)
 _LINE = re.compile(r"[^\x00-\x1f\x7f]+")
 _OWN_MEMORY = 2**30
 """Bytes for the worker process itself, in addition to the build that it runs."""
@@ -44,12 +43,7 @@ class WorkerJob:
     directives: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for word in (self.results, self.program, self.logs, *([self.image] if self.image else [])):
-            if not _WORD.fullmatch(word) or word.startswith("-"):
-                raise SpecError(
-                    f"cannot be written into a job's definition: {word!r}",
-                    hint="use paths and addresses of letters, digits and _ . / + = , @ : - only",
-                )
+        require_words(self.results, self.program, self.logs, *([self.image] if self.image else []))
         for line in self.directives:
             if not _LINE.fullmatch(line):
                 raise SpecError(f"--directive: must be one line, got {line!r}")

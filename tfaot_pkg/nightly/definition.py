@@ -48,6 +48,9 @@ def load_definition(path: Path) -> NightlyDefinition:
     form = _validated(document)
     # Even if the form has faults: all faults are reported at once.
     _check_files(document, path.parent)
+    if form is not None and form.notify is not None and (mail := form.notify.mail) is not None:
+        if mail.user is not None and mail.security == "none":
+            document.report(("notify", "mail", "security"), "must not be none: the user's password would be readable")
     if document.faults or form is None:
         raise faults_error(document, REFERENCE)
     return _definition(form, Path(os.path.abspath(path)))

@@ -89,7 +89,8 @@ def _date_fault(text: str) -> str:
     return "" if is_date else f"must be a date such as 2026-11-01, got {shown(text)}"
 
 
-def _duration(text: str) -> str:
+def duration_fault(text: str) -> str:
+    """Why `text` is no time such as `30 min`; empty if it is one."""
     fault = _like(_quantity(SECONDS), "30 min", "a time with its unit (s, min, h)")(text)
     return fault or ("" if quantity(text, SECONDS) > 0 else "must be greater than 0")
 
@@ -133,7 +134,7 @@ Target = Annotated[str, checked(target_fault), _written("|".join(TARGETS))]
 Targets = Annotated[list[Target], FILLED, DISTINCT, one_architecture("name them at their models")]
 Model = Annotated[str, checked(name_fault), _written(NAME_PATTERN)]
 Models = Annotated[list[Model], FILLED, DISTINCT]
-Duration = Annotated[str, checked(_duration), _written(_quantity(SECONDS))]
+Duration = Annotated[str, checked(duration_fault), _written(_quantity(SECONDS))]
 Size = Annotated[str, checked(_size), _written(_quantity(BYTES))]
 Percentage = Annotated[str, checked(_like(_PERCENT, "20%", "a percentage")), _written(_PERCENT)]
 Day = Annotated[str, checked(_date_fault), _written("[0-9]{4}-[0-9]{2}-[0-9]{2}")]

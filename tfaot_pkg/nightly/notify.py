@@ -63,17 +63,19 @@ class _Channel:
 def send(report: Report, notices: Sequence[Notice], notify: Notify, state: Path) -> tuple[Sent, ...]:
     """Send those of `notices` that were not sent yet, and say what became of them.
 
-    Raises SpecError if a variable that `notify` names is not set; StorageError.
+    Raises SpecError if a variable that `notify` names is not set, or has no address; StorageError.
     """
     missing = [name for name in notify.secrets if not os.environ.get(name)]
     if missing:
         raise SpecError(
             f"notify: the variable {missing[0]} is not set", hint="set it where the night's report is made, as a secret"
         )
+    # All of them first: a wrong address is told before anything is sent.
+    channels = tuple(_channels(report, notices, notify))
     path, done = state / _FILE, list[Sent]()
     with locked(state / f".{_FILE}.lock", what=f"the notices of {state}"):
         memory = {key: dict(each) for key, each in _read(path).sent.items()}
-        for channel in _channels(report, notices, notify):
+        for channel in channels:
             known = memory.setdefault(channel.key, {})
             new = tuple(each for each in channel.notices if each.id not in known)
             if not new:

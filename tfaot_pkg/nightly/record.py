@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tfaot_pkg._version import __version__
 from tfaot_pkg.errors import TfaotError
+from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.nightly.farm.tool import described, tool_digest
 from tfaot_pkg.nightly.models import spec_for
 from tfaot_pkg.nightly.state import NightFolder, Record
@@ -75,7 +76,10 @@ def reproduce(night: NightFolder, registry: RegistryReader, means: Means, *, mod
                 yield Reproduced(task=outcome.task, release=name, verdict="failed", reasons=(error.message,))
                 continue
             reasons = (*found.reasons, *map(str, found.differing))
-            yield Reproduced(task=outcome.task, release=name, verdict=found.verdict, reasons=reasons)
+            verdict: str = found.verdict
+            if found.entry.key != outcome.key:
+                verdict, reasons = "failed", (f"the registry has another package of that version: {found.entry.key}",)
+            yield Reproduced(task=outcome.task, release=name, verdict=verdict, reasons=reasons)
 
 
 def _means(task: Task, release: str, means: Means) -> Means:
@@ -84,6 +88,6 @@ def _means(task: Task, release: str, means: Means) -> Means:
         spec = spec_for(task, release)
     except (TfaotError, OSError):
         return means
-    rows = spec.data_files.get(INPUTS_KEY)
+    rows, target = spec.data_files.get(INPUTS_KEY), TARGETS[spec.compilation.targets[0]]
     folder = spec.source.path if isinstance(spec.source, FolderSource) else None
-    return replace(means, source=folder, inputs=rows)
+    return replace(means, source=folder, inputs=rows, architecture=target.architecture)

@@ -102,8 +102,7 @@ class _Plan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """What a night was made with: the `commit` of the repository with the definition ("" without one); `modified` if
-    the definition or a spec in it differs from the commit; the `tool` with its code's digest; the coordinator's
-    `machine`.
+    the definition or a spec is not as in that commit; the `tool` with its code's digest; the coordinator's `machine`.
     """
 
     commit: str = ""

@@ -85,12 +85,16 @@ class Rebuilt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """The means of a rebuild: `source` is a folder with the model's files, `inputs` the file of validation inputs."""
+    """The means of a rebuild: `source` is a folder with the model's files, `inputs` the file of validation inputs.
+
+    `architecture` is that of the package (empty: what was published first).
+    """
 
     folders: Folders
     progress: Progress
     source: Path | None = None
     inputs: Path | None = None
+    architecture: str = ""
     toolchain_python: Path | None = None
     wheelhouse: Path | None = None
 
@@ -112,7 +116,7 @@ def rebuild_check(reader: RegistryReader, requirement: str, means: Means) -> Reb
     Raises RegistryError (unknown package), TrustError (damaged package), NetworkError, StorageError, and the errors of
     a build that have other reasons than a difference of the machine.
     """
-    entry = resolve(reader, requirement)
+    entry = resolve(reader, requirement, architecture=means.architecture)
     with temporary_folder(prefix="tfaot-rebuild-") as scratch:
         tree = fetch_published(reader, entry, scratch / "published")
         recorded = recorded_of(entry, tree, scratch / "published")

@@ -150,7 +150,7 @@ def grouped(
     return Hashes(groups=tuple(groups)) if groups else Hashes(reason=NO_TARGET)
 
 
-def answers_of(hashes: Hashes | None) -> dict[str, str]:
+def combined(hashes: Hashes | None) -> dict[str, str]:
     """One digest of all hashes of the targets with fused multiply-add, "fused", and of the others, "unfused"."""
     groups = hashes.groups if hashes is not None else ()
     return {

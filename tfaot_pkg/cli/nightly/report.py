@@ -148,7 +148,7 @@ def reproduce(
 
 
 def _notified(made: Report, definition: NightlyDefinition, state: Path) -> tuple[Sent, ...]:
-    from tfaot_pkg.errors import SpecError
+    from tfaot_pkg.errors import SpecError, TfaotError
     from tfaot_pkg.nightly.form import REFERENCE
     from tfaot_pkg.nightly.notify import send
     from tfaot_pkg.nightly.report.notices import notices_of
@@ -160,8 +160,11 @@ def _notified(made: Report, definition: NightlyDefinition, state: Path) -> tuple
         raise SpecError(
             f"{definition.path}: --notify needs `notify`, with mail or webhooks", hint=REFERENCE.hint([("notify",)])
         )
-    registry = FolderRegistry.find(definition.registry)
-    expiring = renewals(registry, datetime.now(timezone.utc)) if registry is not None else ()
+    try:
+        registry = FolderRegistry.find(definition.registry)
+        expiring = renewals(registry, datetime.now(timezone.utc)) if registry is not None else []
+    except TfaotError as error:  # a damaged registry is news of its own, and must not keep others back
+        expiring = [error.message]
     return send(made, notices_of(made, definition.owners, expiring), notify, state)
 
 

@@ -17,12 +17,10 @@ ResultsOption = Annotated[
 
 def _seconds(text: str) -> float:
     """The value of a time such as `4 h`, as in registry.yaml."""
-    import re
+    from tfaot_pkg.nightly.form import SECONDS, duration_fault, quantity
 
-    from tfaot_pkg.nightly.form import SECONDS, quantity
-
-    if not re.fullmatch(rf"[0-9]+(\.[0-9]+)? ?({'|'.join(SECONDS)})", text):
-        raise typer.BadParameter(f"must be a time with its unit (s, min, h) such as 4 h, got {text!r}")
+    if fault := duration_fault(text):
+        raise typer.BadParameter(fault)
     return quantity(text, SECONDS)
 
 
