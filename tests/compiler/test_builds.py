@@ -100,6 +100,7 @@ def spoil_a_weight(prefix: Path, program: Program) -> None:
     manifest.write_text(json.dumps(document))
 
 
+@pytest.mark.nightly
 def test_auto_leaves_a_model_to_xla_if_the_compiler_does_not_know_an_operation(
     toolchain_python: Path, shared_home_folder: Path, tmp_path: Path
 ) -> None:

@@ -183,6 +183,7 @@ def test_nan_becomes_the_lowest_byte(compiled: Compile) -> None:
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(600)
+@pytest.mark.sweep("lstm", night=["images"])
 @pytest.mark.parametrize("name", ["images", "lstm", "attention", "towers"])
 def test_networks_keep_their_answers_roughly(networks: Networks, compiled: Compile, name: str) -> None:
     """Layers in loops too, whose inputs are seen in each iteration."""

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,11 +51,19 @@ def server(require_program: Callable[[str], str]) -> Server:
 AVX512 = "x86-64-v4-emulated"  # only if TFAOT_TEST_AVX512 asks for it, and then alone
 _NAMES = [AVX512] if "TFAOT_TEST_AVX512" in os.environ else [*(target.name for target in RUNNABLE), *EMULATED]
 _DAILY = ("x86-64-v3", "aarch64", AVX512)
+_BEFORE_RELEASES = ("aarch64-clang",)
+
+
+def _of(name: str) -> Any:
+    """The parameter of the fixture, with when it is tried."""
+    if name in _DAILY:
+        return name
+    return pytest.param(name, marks=pytest.mark.release if name in _BEFORE_RELEASES else pytest.mark.nightly)
 
 
 @pytest.fixture(
     scope="session",
-    params=[name if name in _DAILY else pytest.param(name, marks=pytest.mark.nightly) for name in _NAMES],
+    params=[_of(name) for name in _NAMES],
 )
 def kernels(
     request: pytest.FixtureRequest, server: Server, tmp_path_factory: pytest.TempPathFactory

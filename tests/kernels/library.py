@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.kernels.machines import Buffer, Floats, Machine
+from tfaot_pkg.compiler.attributes import Quantized
 from tfaot_pkg.compiler.bfloat16 import BLOCK, block_of_window
 from tfaot_pkg.compiler.bfloat16 import packed as packed_bfloat16
 from tfaot_pkg.compiler.narrow import packed_narrow
 from tfaot_pkg.compiler.pruned import kept, listed
 from tfaot_pkg.compiler.quantized_layers import packed_depthwise, packed_groups, packed_quantized
+from tfaot_pkg.compiler.residuals import reciprocal_of, sums_of_bytes
 from tfaot_pkg.frontends.toolchain.definition import NO_CONTRACTION
 from tfaot_pkg.ground.keys import sha256_file
 from tfaot_pkg.ground.process import run
@@ -120,6 +122,21 @@ class _Bfloat16Conv2d(ctypes.Structure):
     _fields_ = [("window", _Window), ("product", _Bfloat16Dense)]
 
 
+class _Residual(ctypes.Structure):
+    _fields_ = [
+        ("added", ctypes.c_void_p),
+        ("mask", ctypes.c_int32),
+        ("zero_of_added", ctypes.c_int32),
+        ("scale", ctypes.c_float),
+        ("scale_of_added", ctypes.c_float),
+        ("divisor", ctypes.c_float),
+        ("reciprocal", ctypes.c_float),
+        ("zero", ctypes.c_int32),
+        ("low", ctypes.c_int32),
+        ("high", ctypes.c_int32),
+    ]
+
+
 class _QuantizedDense(ctypes.Structure):
     _fields_ = [
         ("inputs", ctypes.c_size_t),
@@ -131,6 +148,7 @@ class _QuantizedDense(ctypes.Structure):
         ("low", ctypes.c_int32),
         ("high", ctypes.c_int32),
         ("flip", ctypes.c_uint8),
+        ("residual", _Residual),
         ("stride", ctypes.c_size_t),
     ]
 
@@ -144,6 +162,20 @@ class _QuantizedGroups(ctypes.Structure):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Added:
+    """Bytes that are added to the result of a quantized layer, and what is made of the sums; `factors` are those of the
+    result and of `values`, and the divisor.
+    """
+
+    values: NDArray[Any]
+    zero_of_values: int
+    factors: tuple[np.float32, np.float32, np.float32]
+    zero: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Requantized:
     """What a quantized layer makes of its sums."""
 
@@ -151,6 +183,16 @@ class Requantized:
     zero: int
     low: int
     high: int
+    added: Added | None = None
+
+    @property
+    def reciprocal(self) -> np.float32:
+        """As the compiler gives it to a layer."""
+        assert self.added is not None
+        ends = {"zero": self.zero, "low": self.low, "high": self.high}
+        layer = Quantized(**ends, residual=(self.added.zero_of_values,))
+        dtype, factors = ("u8" if self.added.values.dtype == np.uint8 else "s8"), np.array(self.added.factors)
+        return reciprocal_of(sums_of_bytes(layer, dtype, factors), factors[2])
 
 
 class Form(Enum):
@@ -443,14 +485,20 @@ class Kernels:
         given = [self._exactly(each) for each in numbers]
         return self._layer(dtype, weights.shape, given, made), given
 
-    @staticmethod
     def _layer(
-        dtype: np.dtype[Any], sizes: tuple[int, ...], numbers: Sequence[Buffer], made: Requantized | None
+        self, dtype: np.dtype[Any], sizes: tuple[int, ...], numbers: list[Buffer], made: Requantized | None
     ) -> _QuantizedDense:
         layer = _QuantizedDense(*sizes, *(each.address for each in numbers))
         layer.flip = 0x80 if dtype == np.int8 else 0
         if made is not None:
             layer.zero, layer.low, layer.high = made.zero, made.low, made.high
+        if made is not None and (added := made.added) is not None:
+            values = self._exactly(added.values)
+            numbers.append(values)
+            mask = 255 if added.values.dtype == np.uint8 else -1
+            ends = added.zero, added.low, added.high
+            factors = *added.factors, made.reciprocal
+            layer.residual = _Residual(values.address, mask, added.zero_of_values, *map(float, factors), *ends)
         return layer
 
     def _of_bytes(

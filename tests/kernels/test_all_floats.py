@@ -11,7 +11,7 @@ from tests.kernels.library import FLAGS, REPOSITORY
 from tfaot_pkg.ground.process import run
 from tfaot_pkg.ground.targets import TARGETS, runs_here
 
-pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.release, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 _SOURCE = Path(__file__).with_name("all_floats.cpp")
 _PAGE = REPOSITORY / "docs" / "reference" / "accuracy.md"

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.kernels.library import Form, Kernels, Requantized, Shape
+from tests.kernels.library import Added, Form, Kernels, Requantized, Shape
 
 Bytes = NDArray[Any]
 _TYPES = (np.uint8, np.int8)
@@ -37,7 +37,34 @@ def _sums(values: Bytes, weights: Bytes, bias: NDArray[np.int32]) -> NDArray[np.
 
 def _requantized(sums: NDArray[np.int32], made: Requantized, dtype: Any) -> Bytes:
     scaled = np.rint(sums.astype(np.float32) * made.scales).astype(np.float64) + made.zero
-    return np.asarray(scaled.clip(made.low, made.high).astype(dtype))
+    found = scaled.clip(made.low, made.high)
+    if (added := made.added) is not None:
+        factor, factor_of_values, divisor = added.factors
+        first = (found - made.zero).astype(np.float32) * factor
+        second = (added.values.astype(np.float32) - np.float32(added.zero_of_values)) * factor_of_values
+        whole = np.rint((first + second) / divisor).astype(np.float64) + added.zero
+        found = whole.clip(added.low, added.high)
+    return np.asarray(found.astype(dtype))
+
+
+def _range(random: np.random.Generator, dtype: type) -> tuple[int, int, int]:
+    """A zero point, and two bounds."""
+    limits = np.iinfo(dtype)
+    zero, low, high = (int(each) for each in random.integers(limits.min, limits.max + 1, 3))
+    return zero, min(low, high), max(low, high)
+
+
+def _with_added(random: np.random.Generator, made: Requantized, shape: tuple[int, ...], dtype: type) -> Requantized:
+    """Bytes of either sign are added. Scales are alike, powers of two with many ties, or so far apart that one is lost."""
+    of_values = _TYPES[random.integers(2)]
+    factors = random.uniform(0.5, 2, 3) if random.integers(2) else 2.0 ** random.integers(-3, 3, 3)
+    factors[random.integers(3)] *= random.choice([1, 1, 2.0**-20, 2.0**20])
+    zero, low, high = _range(random, dtype)
+    added = Added(
+        values=_bytes(random, of_values, *shape), zero_of_values=_range(random, of_values)[0],
+        factors=tuple(factors.astype(np.float32)), zero=zero, low=low, high=high,
+    )  # fmt: skip
+    return replace(made, added=added)
 
 
 def _assert_dense(
@@ -46,16 +73,16 @@ def _assert_dense(
     random = np.random.default_rng(seed)
     values, weights = _bytes(random, dtype, batch, inputs), _bytes(random, np.int8, inputs, outputs)
     bias = random.integers(-(2**31), 2**31, outputs).astype(np.int32)
-    limits = np.iinfo(dtype)
-    zero, low, high = (int(each) for each in random.integers(limits.min, limits.max + 1, 3))
+    zero, low, high = _range(random, dtype)
     # Of all magnitudes: results are all alike, ties, spread over the bytes, or beyond them.
     scales = (2.0 ** random.uniform(-40, 10, outputs)).astype(np.float32)
-    made = Requantized(scales=scales, zero=zero, low=min(low, high), high=max(low, high))
+    made = Requantized(scales=scales, zero=zero, low=low, high=high)
     wanted = _sums(values, weights, bias)
     for form in forms:
         np.testing.assert_array_equal(kernels.quantized_dense(values, weights, bias, form=form), wanted)
-        found = kernels.quantized_dense(values, weights, bias, made, form=form)
-        np.testing.assert_array_equal(found, _requantized(wanted, made, dtype))
+        for each in (made, _with_added(random, made, wanted.shape, dtype)):
+            found = kernels.quantized_dense(values, weights, bias, each, form=form)
+            np.testing.assert_array_equal(found, _requantized(wanted, each, dtype))
 
 
 @fixed_kernels
@@ -112,6 +139,20 @@ def test_ties_go_to_the_even_byte_before_the_zero_point_is_added(kernels: Kernel
     np.testing.assert_array_equal(found, np.clip(np.rint(wanted) + 3, -128, 127))
 
 
+def test_quotients_by_a_reciprocal_are_those_of_a_division(kernels: Kernels) -> None:
+    """Of all pairs of bytes, with and without the reciprocal; sums of halves are ties."""
+    values = np.repeat(np.arange(256), 256).astype(np.uint8).reshape(-1, 1)
+    added = np.tile(np.arange(256), 256).astype(np.uint8).reshape(-1, 1)
+    weights, bias = np.ones((1, 1), np.int8), np.zeros(1, np.int32)
+    for factors in ((0.5, 0.25, 0.5), (0.0117, 0.0117, 0.0117), (0.031, 0.0171, 0.0249), (1, 3, 7)):
+        numbers = tuple(np.float32(each) for each in factors)
+        given = Added(values=added, zero_of_values=128, factors=numbers, zero=7, low=0, high=255)
+        made = Requantized(scales=np.ones(1, np.float32), zero=0, low=0, high=255, added=given)
+        assert made.reciprocal == np.float32(1) / numbers[2]
+        found = kernels.quantized_dense(values, weights, bias, made)
+        np.testing.assert_array_equal(found, _requantized(values.astype(np.int32), made, np.uint8))
+
+
 _WINDOWS = {
     "inside": Shape(size=(5, 7), channels=3, kernel=(3, 3)),
     "padded": Shape(size=(5, 7), channels=8, kernel=(3, 3), before=(1, 1), after=(1, 1)),
@@ -144,8 +185,9 @@ def _assert_convolution(kernels: Kernels, shape: Shape, dtype: type, forms: Sequ
             given = shape, images, weights, bias
             found = kernels.quantized_conv2d(*given, padding=padding, form=form)
             np.testing.assert_array_equal(found, wanted)
-            found = kernels.quantized_conv2d(*given, made, padding=padding, form=form)
-            np.testing.assert_array_equal(found, _requantized(wanted, made, dtype))
+            for each in (made, _with_added(random, made, wanted.shape, dtype)):
+                found = kernels.quantized_conv2d(*given, each, padding=padding, form=form)
+                np.testing.assert_array_equal(found, _requantized(wanted, each, dtype))
 
 
 _GROUPS = {
@@ -183,8 +225,9 @@ def test_convolutions_in_groups_are_products_of_their_channels(
             given = shape, images, weights, bias
             found = kernels.quantized_groups(*given, padding=padding, form=form)
             np.testing.assert_array_equal(found, wanted)
-            found = kernels.quantized_groups(*given, made, padding=padding, form=form)
-            np.testing.assert_array_equal(found, _requantized(wanted, made, dtype))
+            for every in (made, _with_added(random, made, wanted.shape, dtype)):
+                found = kernels.quantized_groups(*given, every, padding=padding, form=form)
+                np.testing.assert_array_equal(found, _requantized(wanted, every, dtype))
 
 
 @pytest.mark.parametrize("dtype", _TYPES)

@@ -160,11 +160,15 @@ class Dense(Layer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantized(Attributes):
-    """Bytes of sums: scaled and rounded sums plus `zero`, between `low` and `high`; of no meaning without scales."""
+    """Bytes of sums: scaled and rounded sums plus `zero`, between `low` and `high`; of no meaning without scales.
+
+    `residual`, if bytes are added to these: their zero point, and `zero`, `low` and `high` of the result.
+    """
 
     zero: int = 0
     low: int = 0
     high: int = 0
+    residual: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,16 +96,33 @@ def quantized_dense(use: Use) -> Types:
 
 def _require_quantized(use: Use) -> None:
     """A layer of bytes by int8, whose result are sums without scales, and bytes with them."""
-    x, weights, bias, *scales = use.arrays
+    x, weights, bias, *more = use.arrays
     made, given, outputs = use.result, Quantized.of(use), weights.sizes[-1]
     require(x.dtype in BYTES and weights.dtype == "s8", "operands differ")
     require(bias == ArrayType("s32", (outputs,)), "the bias has another type")
-    require(all(each == ArrayType("f32", (outputs,)) for each in scales), "the scales have another type")
-    require(made.dtype in (BYTES if scales else {"s32"}), "its result has another type")
-    if scales:
-        ends = np.iinfo(NUMPY_TYPES[made.dtype])
-        in_range = all(ends.min <= each <= ends.max for each in (given.zero, given.low, given.high))
-        require(in_range and given.low <= given.high, "its range is not that of its type")
+    require(all(each == ArrayType("f32", (outputs,)) for each in more[:1]), "the scales have another type")
+    require(made.dtype in (BYTES if more else {"s32"}), "its result has another type")
+    require(len(more) in ((3,) if given.residual else (0, 1)), "it adds bytes without their numbers")
+    if more:
+        _require_range(made.dtype, given.zero, given.low, given.high)
+    if given.residual:
+        added, factors = more[1:]
+        require(added.dtype in BYTES and added.sizes == made.sizes, "it adds bytes of another shape")
+        require(factors == ArrayType("f32", (3,)) and len(given.residual) == 4, "it adds bytes without their numbers")
+        _require_range(added.dtype, given.residual[0], *_range_of(added.dtype))
+        _require_range(made.dtype, *given.residual[1:])
+
+
+def _range_of(dtype: str) -> tuple[int, int]:
+    ends = np.iinfo(NUMPY_TYPES[dtype])
+    return int(ends.min), int(ends.max)
+
+
+def _require_range(dtype: str, zero: int, low: int, high: int) -> None:
+    least, most = _range_of(dtype)
+    require(
+        all(least <= each <= most for each in (zero, low, high)) and low <= high, "its range is not that of its type"
+    )
 
 
 def quantized_conv2d(use: Use) -> Types:

@@ -77,20 +77,34 @@ def _of_bfloat16(operation: Operation, sums: Array, biases: Sequence[Array]) -> 
     return _activated(operation, made, ())
 
 
-def requantized(operation: Operation, sums: Array, scales: Sequence[Array]) -> Array:
-    """Sums of integers, modulo 2^32; with scales bytes of them."""
+def requantized(operation: Operation, sums: Array, more: Sequence[Array]) -> Array:
+    """Sums of integers, modulo 2^32; with scales bytes of them, and with added bytes and factors the bytes of all."""
     sums = sums.astype(np.int32)
-    if not scales:
+    if not more:
         return sums
+    scales, *residual = more
     given, dtype = Quantized.of(operation), NUMPY_TYPES[operation.shape.dtype]
     with np.errstate(over="ignore"):
-        scaled = np.rint(sums.astype(np.float32) * scales[0]).astype(np.float64)
-    return np.asarray((scaled + given.zero).clip(given.low, given.high).astype(dtype))
+        made = _as_bytes(sums.astype(np.float32) * scales, (given.zero, given.low, given.high))
+    if residual:
+        added, (factor, factor_of_added, divisor) = residual
+        zero_of_added, *ends = given.residual
+        pairs = ((made, given.zero, factor), (added.reshape(made.shape), zero_of_added, factor_of_added))
+        first, second = (((each - np.float64(zero)).astype(np.float32) * by) for each, zero, by in pairs)
+        with np.errstate(all="ignore"):
+            made = _as_bytes((first + second) / divisor, ends)
+    return np.asarray(made.astype(dtype))
 
 
-def quantized_dense(run: Run, operation: Operation, x: Array, weights: Array, bias: Array, *scales: Array) -> Array:
+def _as_bytes(values: Array, ends: Sequence[int]) -> NDArray[np.float64]:
+    """Whole numbers plus a zero point, between two bounds."""
+    zero, low, high = ends
+    return np.asarray((np.rint(values).astype(np.float64) + zero).clip(low, high))
+
+
+def quantized_dense(run: Run, operation: Operation, x: Array, weights: Array, bias: Array, *more: Array) -> Array:
     sums = _whole(x.reshape(-1, x.shape[-1]).astype(np.float64) @ weights.astype(np.float64)) + bias
-    return requantized(operation, sums, scales).reshape(run.sizes(operation))
+    return requantized(operation, sums, more).reshape(run.sizes(operation))
 
 
 def _whole(sums: Array) -> NDArray[np.int64]:
@@ -138,15 +152,13 @@ def bfloat16_conv2d(run: Run, operation: Operation, image: Array, filters: Array
     return made.reshape(run.sizes(operation))
 
 
-def quantized_conv2d(
-    run: Run, operation: Operation, image: Array, filters: Array, bias: Array, *scales: Array
-) -> Array:
+def quantized_conv2d(run: Run, operation: Operation, image: Array, filters: Array, bias: Array, *more: Array) -> Array:
     attributes = QuantizedConv2d.of(operation)
     whole = (1, 1, 0, 0, 1, 1)
     sides = [whole, *_sides(run.at.numbers(attributes.window)), whole]
     seen = windows(image.astype(np.float64), sides, attributes.padding)[:, :, :, :, 0, :, :, 0]
     parts = zip(np.split(seen, attributes.groups, 3), np.split(filters, attributes.groups, 3), strict=True)
-    return requantized(operation, _whole(np.concatenate([_products(*each) for each in parts], 3)) + bias, scales)
+    return requantized(operation, _whole(np.concatenate([_products(*each) for each in parts], 3)) + bias, more)
 
 
 def transposed_conv2d(run: Run, operation: Operation, image: Array, filters: Array, *biases: Array) -> Array:

@@ -227,15 +227,18 @@ OPERATIONS: Mapping[str, Definition] = {
     ),
     "parameter": Definition(operands=(0, 0), result=type_rules.as_stated, meaning=None, attributes=Number),
     "quantized_conv2d": Definition(
-        operands=(3, 4), result=layer_types.quantized_conv2d, meaning=layers_in_numpy.quantized_conv2d,
+        operands=(3, 6), result=layer_types.quantized_conv2d, meaning=layers_in_numpy.quantized_conv2d,
         attributes=QuantizedConv2d, multiply_adds=costs.of_quantized,
-        summary="(input, filters, bias, scales): NHWC of bytes by HWIO of int8; otherwise as `quantized_dense`.",
+        summary="(input, filters, bias, scales, added, factors): NHWC of bytes by HWIO of int8; otherwise as "
+        "`quantized_dense`.",
     ),
     "quantized_dense": Definition(
-        operands=(3, 4), result=layer_types.quantized_dense, meaning=layers_in_numpy.quantized_dense,
+        operands=(3, 6), result=layer_types.quantized_dense, meaning=layers_in_numpy.quantized_dense,
         attributes=Quantized, multiply_adds=costs.of_quantized,
-        summary="(input, weights, bias, scales): [..., k] of bytes by [k, n] of int8, in int32 modulo 2^32; with "
-        "scales the sums as floats, times these, rounded half to even, plus `zero`, between `low` and `high`: bytes.",
+        summary="(input, weights, bias, scales, added, factors): [..., k] of bytes by [k, n] of int8, in int32 modulo "
+        "2^32; with scales the sums as floats, times these, rounded half to even, plus `zero`, between `low` and "
+        "`high`: bytes. With `residual` these and `added`, less their zero points and times the first two factors, are "
+        "added as floats, divided by the third one, and become bytes in the same way.",
     ),
     "reduce": Definition(
         operands=(2, None), result=type_rules.reduce, meaning=meanings.reduce, attributes=Dimensions, regions=(1, 1),

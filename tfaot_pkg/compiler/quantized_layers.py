@@ -16,6 +16,7 @@ from tfaot_pkg.compiler.instructions import Struct, Written
 from tfaot_pkg.compiler.layers import PANEL, Numbers, has_one_pixel, inputs_of, named, reach, windows_of
 from tfaot_pkg.compiler.pieces import text_of
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Operation, Shape, Size
+from tfaot_pkg.compiler.residuals import reciprocal_of, sums_of_bytes
 from tfaot_pkg.compiler.sharing import team_of
 from tfaot_pkg.ground.arrays import Array
 
@@ -147,15 +148,26 @@ def _quantized_call(
     # Groups and channels of their own are left to the calling thread.
     team = [team_of(emitter, operation, needed)] if function in ("quantizedConv2d", "quantizedDense") else []
     emitter.call(function, *team, layer, batch, read, Written(written), Written(room))
-    for pointer in (source, target, work):
+    added = [emitter.stored(each) for each in operation.operands[4:5]]
+    for pointer in (source, *added, target, work):
         emitter.touch(pointer)
     return target
+
+
+def _residual(emitter: Emitter, operation: Operation, values: int, factors: int) -> Struct:
+    """A Residual (kernels.h)."""
+    given, numbers, shape = Quantized.of(operation), literal(emitter.known[factors]), emitter.known[values].shape
+    zero_of_added, *ends = map(Size, given.residual)
+    reciprocal = reciprocal_of(sums_of_bytes(given, shape.dtype, numbers), numbers[2])
+    place = Place(emitter.stored(values), elements=shape.elements)
+    mask = Size(255 if shape.dtype == "u8" else -1)
+    return Struct((place, mask, zero_of_added, *(f"{float(each).hex()}f" for each in (*numbers, reciprocal)), *ends))
 
 
 def _quantized(emitter: Emitter, operation: Operation) -> Struct:
     """A QuantizedDense (kernels.h)."""
     inputs = inputs_of(emitter, operation)
-    given, kept = Quantized.of(operation), [literal(emitter.known[each]) for each in operation.operands[1:]]
+    given, kept = Quantized.of(operation), [literal(emitter.known[each]) for each in operation.operands[1:4]]
     dtype = NUMPY_TYPES[emitter.known[operation.operands[0]].shape.dtype]
     weights, bias, *scales = kept
     factors, groups = scales[0] if scales else None, given.groups if isinstance(given, QuantizedConv2d) else 1
@@ -169,4 +181,5 @@ def _quantized(emitter: Emitter, operation: Operation) -> Struct:
     flip = 0x80 if dtype == np.int8 else 0
     outputs = operation.shape.sizes[-1].constant
     numbers = (Size(int(each)) for each in (given.zero, given.low, given.high, flip))
-    return Struct((Size(inputs), Size(outputs), *packed, *numbers))
+    added = [_residual(emitter, operation, *operation.operands[4:])] if given.residual else []
+    return Struct((Size(inputs), Size(outputs), *packed, *numbers, *added))

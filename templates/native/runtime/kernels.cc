@@ -1,3 +1,3 @@
-// The kernel library for one target (recipes/tfaot-kernels): layers that models call instead of XLA's code.
+// The kernel library for one target (recipes/tfaot-kernels): layers of float32 that models call instead of XLA's code.
 
-#include "kernels.cpp"
+#include "floats.cpp"

@@ -13,6 +13,7 @@ from tfaot_pkg.compiler.passes.fuse_epilogues import absorbed
 from tfaot_pkg.compiler.passes.fuse_multiply_add import fused
 from tfaot_pkg.compiler.passes.fuse_pooling import pooled
 from tfaot_pkg.compiler.passes.fuse_prologues import preceded
+from tfaot_pkg.compiler.passes.fuse_residuals import with_residual
 from tfaot_pkg.compiler.passes.fuse_transposes import result_order
 from tfaot_pkg.compiler.passes.hoist import hoisted
 from tfaot_pkg.compiler.passes.int8_weights import with_int8_weights
@@ -79,6 +80,7 @@ _RAISING = (
     _rule("raise-resample", resample, "Windows times weights, as in resized images, become `resample`."),
     _rule("raise-interpolate", interpolated, "Sums of elements gathered along an axis become `interpolate`."),
     _rule("raise-quantized", quantized, "Products of bytes with constant weights become layers of integers."),
+    _rule("fuse-residuals", with_residual, "Bytes that are added to the result of a layer of bytes become part of it."),
     _rule("int-to-float", in_float, "Products of integers whose sums float32 has exactly become those of floats."),
     _rule("raise-dense", dense, "Products with constant weights become `dense`."),
     _rule("crop-convolutions", cut, "A slice of a convolution becomes a smaller convolution."),

@@ -141,13 +141,15 @@ class _Quantizing:
         return None
 
     def _call(
-        self, layer: Operation, dtype: str, operands: tuple[int, ...], scale: Scale, bounds: Mapping[str, int]
+        self, layer: Operation, dtype: str, operands: tuple[int, ...], scale: Scale, attributes: Quantized
     ) -> Operation:
-        sizes, attributes = layer.shape.sizes, Quantized(**bounds)
+        sizes, given = layer.shape.sizes, attributes
         if layer.opcode != "dense":
             window = Conv2d.of(layer).window
             sizes = (sizes[0], as_size(window[3]), as_size(window[4]), sizes[3])
-            attributes = QuantizedConv2d(window=window, padding=scale.zero, **bounds)
+            attributes = QuantizedConv2d(
+                window=window, padding=scale.zero, zero=given.zero, low=given.low, high=given.high
+            )
         opcode = "quantized_dense" if layer.opcode == "dense" else "quantized_conv2d"
         return replace(
             layer, id=self._look.fresh(), opcode=opcode, type=Shape(dtype, sizes), operands=operands,
@@ -164,7 +166,7 @@ class _Quantizing:
 
     def _floats(self, layer: Operation, operands: tuple[int, ...], factors: Array, scale: Scale) -> Operation:
         """The sums, times their steps, with the activation."""
-        call = self._add(self._call(layer, "s32", operands, scale, {}))
+        call = self._add(self._call(layer, "s32", operands, scale, Quantized()))
         shape = Shape("f32", call.shape.sizes)
         vector = self._look.add_constant(factors, layer)
         spread = self._then("broadcast", shape, vector, like=layer, attributes=_along(shape.rank - 1))
@@ -281,12 +283,12 @@ def _activation(layer: Operation) -> tuple[str, list[float]]:
     ]
 
 
-def _bounds(layer: Operation, scale: Scale) -> dict[str, int]:
+def _bounds(layer: Operation, scale: Scale) -> Quantized:
     """The bytes between which the activation leaves its results."""
     name, numbers = _activation(layer)
     low, high = {"relu": (0.0, math.inf), "clipped": tuple(numbers)}.get(name, (-math.inf, math.inf))
     ends = np.clip(np.rint(np.divide((low, high), scale.step)) + scale.zero, 0, HIGHEST)
-    return {"zero": scale.zero, "low": int(ends[0]), "high": int(ends[1])}
+    return Quantized(zero=scale.zero, low=int(ends[0]), high=int(ends[1]))
 
 
 def quantized_weights(weights: Array, bias: Array, step: float) -> WholeWeights:

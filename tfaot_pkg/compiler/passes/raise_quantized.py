@@ -7,7 +7,7 @@ int32, modulo 2^32, in the program as in the kernel library.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from tfaot_pkg.compiler.program import NO_ATTRIBUTES, NUMPY_TYPES, Operation, Sh
 from tfaot_pkg.compiler.use_def import Look
 from tfaot_pkg.ground.arrays import Array
 
-_LAYERS = ("quantized_conv2d", "quantized_dense")
+LAYERS = ("quantized_conv2d", "quantized_dense")
 
 
 def quantized(look: Look, operation: Operation) -> Operation | None:
@@ -221,7 +221,7 @@ def _again(look: Look, moves: list[Operation], bytes_: int) -> int:
 
 def _sums(look: Look, value: int) -> Operation | None:
     """The layer whose sums `value` is, for one use."""
-    found = look.made_by(value, *_LAYERS, once=True)
+    found = look.made_by(value, *LAYERS, once=True)
     return found if found is not None and len(found.operands) == 3 else None
 
 
@@ -250,17 +250,39 @@ def _with_bias(look: Look, operation: Operation) -> Operation | None:
     return None
 
 
-def _requantized(look: Look, operation: Operation) -> Operation | None:
-    """Sums as floats, times factors, rounded, plus a zero point, bounded, and converted by way of int32."""
-    if operation.shape.dtype not in BYTES:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounded:
+    """Bytes that are the numbers of `value`, rounded half to even, plus `zero`, between `low` and `high`."""
+
+    value: int
+    zero: int
+    low: int
+    high: int
+
+
+def rounded(look: Look, operation: Operation) -> Rounded | None:
+    """What the conversion `operation` to bytes is made of: it may come by way of int32."""
+    if operation.opcode != "convert" or operation.shape.dtype not in BYTES:
         return None
     ends = np.iinfo(np.uint8 if operation.shape.dtype == "u8" else np.int8)
     value, start = _added(look, operation.operands[0])
-    value, *ends_of_floats = _bounded(look, value)
+    whole = look.made_by(value, "convert", once=True)
+    bounds = (-math.inf, math.inf)
+    if whole is not None and whole.shape.dtype == "s32":
+        value, bounds = bounded(look, whole.operands[0])
     value, zero = _added(look, value)
-    low, high, zero = (each + start for each in (*ends_of_floats, zero))
-    found = _scaled(look, value)
+    low, high, zero = (each + start for each in (*bounds, zero))
+    found = look.made_by(value, "round-nearest-even", once=True)
     if found is None or not all(_is_in(ends, each) for each in (zero, low, high)) or low > high:
+        return None
+    return Rounded(value=found.operands[0], zero=int(zero), low=int(low), high=int(high))
+
+
+def _requantized(look: Look, operation: Operation) -> Operation | None:
+    """Sums as floats, times factors, rounded."""
+    made = rounded(look, operation)
+    found = None if made is None else look.made_by(made.value, "multiply", once=True)
+    if made is None or found is None:
         return None
     for sums, factor in (found.operands, found.operands[::-1]):
         whole = look.made_by(sums, "convert", once=True)
@@ -273,49 +295,38 @@ def _requantized(look: Look, operation: Operation) -> Operation | None:
             continue
         if positive is not None and not np.all(scales > 0):
             continue
-        least = max(low, zero) if positive is not None else low
-        bounds = {"zero": int(zero), "low": int(least), "high": int(max(high, least))}
+        least = max(made.low, made.zero) if positive is not None else made.low
+        given = replace(Quantized.of(layer), zero=made.zero, low=least, high=max(made.high, least))
         operands = (*layer.operands, look.add_constant(scales, operation))
-        return replace(
-            operation, opcode=layer.opcode, operands=operands, attributes=replace(Quantized.of(layer), **bounds)
-        )
+        return replace(operation, opcode=layer.opcode, operands=operands, attributes=given)
     return None
 
 
-def _bounded(look: Look, value: int) -> tuple[int, float, float]:
-    """What is bounded before it becomes an int32, and the bounds."""
+def bounded(look: Look, value: int) -> tuple[int, tuple[float, float]]:
+    """What is bounded to be `value`, and the bounds."""
     low, high = -math.inf, math.inf
-    found = look.made_by(value, "convert", once=True)
-    if found is None or found.shape.dtype != "s32":
-        return value, low, high
-    value = found.operands[0]
     while (found := look.made_by(value, "maximum", "minimum", once=True)) is not None:
-        inner, end = _with_scalar(look, found)
+        inner, end = with_scalar(look, found)
         if end is None:
             break
         is_low = found.opcode == "maximum"
         # The outermost bound was met last, and wins.
         low, high = (max(low, min(end, high)), high) if is_low else (low, min(high, max(end, low)))
         value = inner
-    return value, low, high
+    return value, (low, high)
 
 
-def _with_scalar(look: Look, operation: Operation) -> tuple[int, float | None]:
+def with_scalar(look: Look, operation: Operation) -> tuple[int, float | None]:
+    """Its other operand, and the number that one of them is."""
     first, second = operation.operands
     number = look.scalar(second)
     return (first, number) if number is not None else (second, look.scalar(first))
 
 
-def _scaled(look: Look, value: int) -> Operation | None:
-    """The product that was rounded to whole numbers."""
-    rounded = look.made_by(value, "round-nearest-even", once=True)
-    return None if rounded is None else look.made_by(rounded.operands[0], "multiply", once=True)
-
-
 def _added(look: Look, value: int) -> tuple[int, float]:
     """What a number is added to, and the number; 0 if there is none."""
     found = look.made_by(value, "add", once=True)
-    inner, number = (value, None) if found is None else _with_scalar(look, found)
+    inner, number = (value, None) if found is None else with_scalar(look, found)
     return (value, 0.0) if number is None else (inner, number)
 
 
@@ -326,5 +337,5 @@ def _is_in(ends: np.iinfo[np.uint8] | np.iinfo[np.int8], number: float) -> bool:
 def _bounded_below(look: Look, value: int) -> int | None:
     """Integers of which those below 0 become 0."""
     found = look.made_by(value, "maximum", once=True)
-    inner, number = (0, None) if found is None else _with_scalar(look, found)
+    inner, number = (0, None) if found is None else with_scalar(look, found)
     return inner if number == 0 else None

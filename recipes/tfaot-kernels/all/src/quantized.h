@@ -172,55 +172,187 @@ constexpr std::size_t strideOf(const Layer& layer) {
 inline std::size_t sizeOfResult(const QuantizedDense& layer) { return layer.scales == nullptr ? sizeof(std::int32_t) : 1; }
 inline std::size_t bytesOfResult(const QuantizedDense& layer) { return layer.outputs * sizeOfResult(layer); }
 
-/// The last step of rows: sums as bytes, or as they are.
-class Finish {
+/// Whole numbers as bytes: plus a zero point, between two bounds. They are counted from the lower one of the zero point and the lower
+/// bound, so that bytes without a sign have them, and no sum of integers is beyond them.
+class Bounds {
  public:
-  explicit Finish(const QuantizedDense& layer) : layer_(layer) {
-    constexpr std::uint32_t kBitsOfLarge = 0x4b400000u;  // 1.5 * 2^23
-    large_ = bitsAs<Vector>(broadcastByCode(kBitsOfLarge));
-    low_ = broadcast(static_cast<float>(layer.low - layer.zero));
-    high_ = broadcast(static_cast<float>(layer.high - layer.zero));
-    offset_ = broadcast(layer.zero) - bitsAs<Integers>(large_);
-  }
+  Bounds(std::int32_t zero, std::int32_t low, std::int32_t high) : Bounds(zero, low, high, low < zero ? low : zero) {}
 
-  /// `count` sums of columns from `column` on; `out` is the beginning of the row of results.
-  TFAOT_INLINE void operator()(const std::int32_t* sums, std::size_t column, std::size_t count, void* out) const {
-    if (layer_.scales == nullptr) {
-      // Vector by vector: a copy of an unknown size would be `rep movs`, which takes longer to begin than to copy.
-      std::int32_t* const to = static_cast<std::int32_t*>(out) + column;
-      std::size_t i = 0;
-      for (; i + kLanes <= count; i += kLanes) std::memcpy(to + i, sums + i, sizeof(Integers));
-      for (std::size_t lane = 0; i < count && lane < kLanes; ++lane) {
-        if (i + lane < count) to[i + lane] = sums[i + lane];
-      }
-      return;
-    }
-    std::int8_t* to = static_cast<std::int8_t*>(out) + column;
-    for (std::size_t i = 0; i < count; i += kLanes) {
-      // Numbers below 2^22 are rounded to whole ones, half to even, by the addition of a number so large that a float has no
-      // bits for fractions beside it; its last bits are then the whole number.
-      const Vector scaled = __builtin_convertvector(load(sums + i), Vector) * load(layer_.scales + column + i);
-      const Integers whole = bitsAs<Integers>(smaller(high_, larger(low_, scaled)) + large_) + offset_;
-      if (count - i >= kLanes) {
-        storeLowBytes(to + i, whole);
-      } else {
-        storeLowBytes(to + i, count - i, whole);
-      }
-    }
+  /// Numbers that become the same byte as `x`, which is no NaN; those below all bytes need no bound.
+  TFAOT_INLINE Integers number(Vector x) const { return nearest(smaller(high_, x)) + offset_; }
+  TFAOT_INLINE VectorOf<std::uint8_t> bytes(Integers a, Integers b, Integers c, Integers d) const {
+    return larger(bytesOf(a, b, c, d), low_) + base_;
   }
 
  private:
-  const QuantizedDense& layer_;
-  Vector large_, low_, high_;
+  Bounds(std::int32_t zero, std::int32_t low, std::int32_t high, std::int32_t base)
+      : high_(broadcast(static_cast<float>(high - zero))), offset_(broadcast(zero - base)),
+        low_(broadcast(static_cast<std::uint8_t>(low - base))), base_(broadcast(static_cast<std::uint8_t>(base))) {}
+
+  Vector high_;
   Integers offset_;
+  VectorOf<std::uint8_t> low_, base_;
+};
+
+/// Sums as numbers of bytes, a vector at a time.
+class Scaled {
+ public:
+  static constexpr bool kAdds = false;
+  explicit Scaled(const QuantizedDense& layer) : bounds_(layer.zero, layer.low, layer.high) {}
+
+  const Bounds& bounds() const { return bounds_; }
+  TFAOT_INLINE Integers operator()(Integers sums, Vector scales, const std::uint8_t*) const {
+    return bounds_.number(__builtin_convertvector(sums, Vector) * scales);
+  }
+
+ private:
+  const Bounds bounds_;
+};
+
+/// The same with `layer.residual`. Divisions take longer than all the rest; if `kCorrects`, products with the reciprocal and their
+/// correction stand for them.
+template <bool kCorrects>
+class ScaledAndAdded {
+ public:
+  static constexpr bool kAdds = true;
+  explicit ScaledAndAdded(const QuantizedDense& layer) : ScaledAndAdded(layer, layer.residual) {}
+
+  const Bounds& bounds() const { return bounds_; }
+  TFAOT_INLINE Integers operator()(Integers sums, Vector scales, const std::uint8_t* added) const {
+    const Vector scaled = smaller(high_, larger(low_, __builtin_convertvector(sums, Vector) * scales));
+    // Beside a number so large a float has no bits for fractions.
+    const Vector large = broadcast(0x1.8p+23f), whole = scaled + large - large;
+    const Integers other = (widened(reinterpret_cast<const std::int8_t*>(added)) & mask_) - zeroOfAdded_;
+    const Vector total = whole * scale_ + __builtin_convertvector(other, Vector) * scaleOfAdded_;
+    if constexpr (!kCorrects) return bounds_.number(total / divisor_);
+    const Vector near = total * reciprocal_;
+    return bounds_.number(multiplyAdd(subtractProduct(total, near, divisor_), reciprocal_, near));
+  }
+
+ private:
+  ScaledAndAdded(const QuantizedDense& layer, const Residual& residual)
+      : low_(broadcast(static_cast<float>(layer.low - layer.zero))), high_(broadcast(static_cast<float>(layer.high - layer.zero))),
+        scale_(broadcast(residual.scale)), scaleOfAdded_(broadcast(residual.scaleOfAdded)), divisor_(broadcast(residual.divisor)),
+        reciprocal_(broadcast(residual.reciprocal)), mask_(broadcast(residual.mask)), zeroOfAdded_(broadcast(residual.zeroOfAdded)),
+        bounds_(residual.zero, residual.low, residual.high) {}
+
+  const Vector low_, high_, scale_, scaleOfAdded_, divisor_, reciprocal_;
+  const Integers mask_, zeroOfAdded_;
+  const Bounds bounds_;
+};
+
+/// The last step of rows: sums as bytes, or as they are. `out` is where the results of the whole layer begin.
+class Finish {
+ public:
+  Finish(const QuantizedDense& layer, const void* out) : layer_(layer), out_(static_cast<const char*>(out)) {}
+
+  /// `columns` sums of each row, from `column` on; rows of them lie `stride` sums apart. `to` is the beginning of the first row of
+  /// results, which lie `apart` bytes apart.
+  void operator()(const std::int32_t* sums, std::size_t stride, std::size_t rows, std::size_t column, std::size_t columns, char* to,
+                  std::size_t apart) const {
+    if (layer_.scales == nullptr) {
+      for (; rows > 0; --rows, sums += stride, to += apart) copy(sums, columns, reinterpret_cast<std::int32_t*>(to) + column);
+      return;
+    }
+    const Rows all = {sums, stride, layer_.scales + column, nullptr, reinterpret_cast<std::uint8_t*>(to) + column, apart};
+    if (layer_.residual.added == nullptr) return finish(Scaled(layer_), all, rows, columns);
+    Rows added = all;
+    added.added = static_cast<const std::uint8_t*>(layer_.residual.added) + (to - out_) + column;
+    if (kFuses && layer_.residual.reciprocal != 0.0f) return finish(ScaledAndAdded<kFuses>(layer_), added, rows, columns);
+    finish(ScaledAndAdded<false>(layer_), added, rows, columns);
+  }
+
+ private:
+  using Bytes = VectorOf<std::uint8_t>;
+  static constexpr std::size_t kBytes = kLanesOf<std::uint8_t>;
+
+  struct Rows {
+    const std::int32_t* sums;
+    std::size_t stride;
+    const float* scales;
+    const std::uint8_t* added;  ///< null for none
+    std::uint8_t* to;
+    std::size_t apart;
+
+    template <class Last>
+    TFAOT_INLINE void next(std::size_t rows) {
+      sums += rows * stride;
+      to += rows * apart;
+      if constexpr (Last::kAdds) added += rows * apart;
+    }
+  };
+
+  template <class Last>
+  static TFAOT_INLINE void finish(const Last last, Rows rows, std::size_t count, std::size_t columns) {
+    // Rows of one or two vectors: several at a time.
+    if (columns == 2 * kLanes) {
+      for (; count >= 2; count -= 2, rows.template next<Last>(2)) finishShort<2>(last, rows);
+    } else if (columns == kLanes) {
+      for (; count >= 4; count -= 4, rows.template next<Last>(4)) finishShort<4>(last, rows);
+    }
+    for (; count > 0; --count, rows.template next<Last>(1)) {
+      std::size_t i = 0;
+      for (; i + kBytes <= columns; i += kBytes) {
+        store(rows.to + i, bytes(last, [&](int v) { return vector(last, rows, i + v * kLanes, rows.added, i + v * kLanes); }));
+      }
+      if (i < columns) finishRest(last, rows, i, columns - i);
+    }
+  }
+
+  template <int kRows, class Last>
+  static TFAOT_INLINE void finishShort(const Last& last, const Rows& rows) {
+    constexpr int kOfRow = 4 / kRows;
+    const Bytes all = bytes(last, [&](int v) {
+      Rows row = rows;
+      row.template next<Last>(v / kOfRow);
+      const std::size_t column = v % kOfRow * kLanes;
+      return vector(last, row, column, row.added, column);
+    });
+    storeParts<kRows>(rows.to, rows.apart, all);
+  }
+
+  /// The last columns of a row, fewer than kBytes. Vectors behind these repeat the first one.
+  template <class Last>
+  static TFAOT_INLINE void finishRest(const Last& last, const Rows& rows, std::size_t column, std::size_t count) {
+    std::uint8_t added[kBytes];
+    if constexpr (Last::kAdds) store(added, loadFirst(rows.added + column, count));
+    const Bytes all = bytes(last, [&](int v) {
+      const std::size_t from = static_cast<std::size_t>(v) * kLanes < count ? v * kLanes : 0;
+      return vector(last, rows, column + from, added, from);
+    });
+    storeFirst(rows.to + column, count, all);
+  }
+
+  /// A vector of columns from `column` on; what is added begins at `place` of `added`.
+  template <class Last>
+  static TFAOT_INLINE Integers vector(const Last& last, const Rows& rows, std::size_t column, const std::uint8_t* added,
+                                      std::size_t place) {
+    if constexpr (Last::kAdds) added += place;
+    return last(load(rows.sums + column), load(rows.scales + column), added);
+  }
+  template <class Last, class Of>
+  static TFAOT_INLINE Bytes bytes(const Last& last, Of of) {
+    return last.bounds().bytes(of(0), of(1), of(2), of(3));
+  }
+
+  /// Vector by vector: a copy of an unknown size would be `rep movs`, which takes longer to begin than to copy.
+  static TFAOT_INLINE void copy(const std::int32_t* sums, std::size_t count, std::int32_t* to) {
+    std::size_t i = 0;
+    for (; i + kLanes <= count; i += kLanes) std::memcpy(to + i, sums + i, sizeof(Integers));
+    for (std::size_t lane = 0; i < count && lane < kLanes; ++lane) {
+      if (i + lane < count) to[i + lane] = sums[i + lane];
+    }
+  }
+
+  const QuantizedDense& layer_;
+  const char* const out_;
 };
 
 /// Some rows, which are rewritten, times all columns; results lie `stride` bytes apart.
 template <class Form>
-inline void multiplyQuantized(const QuantizedDense& layer, const std::uint32_t* rows, std::size_t count, void* out,
-                              std::size_t stride) {
+inline void multiplyQuantized(const QuantizedDense& layer, const Finish& finish, const std::uint32_t* rows, std::size_t count,
+                              void* out, std::size_t stride) {
   const std::size_t vectors = vectorsOf(layer.outputs), step = 2 * foursOf(layer.inputs);
-  const Finish finish(layer);
   for (std::size_t vector = 0; vector < vectors; vector += Form::kWidth) {
     const std::size_t left = vectors - vector, width = left < Form::kWidth ? left : Form::kWidth;
     const std::size_t column = vector * kLanes, rest = layer.outputs - column;
@@ -238,9 +370,7 @@ inline void multiplyQuantized(const QuantizedDense& layer, const std::uint32_t* 
         sumQuantized<Form, 1, Form::kWidth>(layer, from, vector, width, sums);
         size = 1;
       }
-      for (std::size_t r = 0; r < size; ++r) {
-        finish(sums + r * width * kLanes, column, columns, static_cast<char*>(out) + (row + r) * stride);
-      }
+      finish(sums, width * kLanes, size, column, columns, static_cast<char*>(out) + row * stride, stride);
     }
   }
 }
@@ -249,10 +379,11 @@ inline void multiplyQuantized(const QuantizedDense& layer, const std::uint32_t* 
 template <class Form, class Put>
 inline void multiplyQuantized(const QuantizedDense& layer, std::size_t count, Put put, void* out, std::uint32_t* scratch) {
   const std::size_t stride = strideOf(layer) * sizeOfResult(layer);
+  const Finish finish(layer, out);
   for (std::size_t first = 0; first < count; first += kQuantizedRowsAtATime) {
     const std::size_t left = count - first, size = left < kQuantizedRowsAtATime ? left : kQuantizedRowsAtATime;
     for (std::size_t r = 0; r < size; ++r) put(first + r, scratch + r * 2 * foursOf(layer.inputs));
-    multiplyQuantized<Form>(layer, scratch, size, static_cast<char*>(out) + first * stride, stride);
+    multiplyQuantized<Form>(layer, finish, scratch, size, static_cast<char*>(out) + first * stride, stride);
   }
 }
 

@@ -121,7 +121,8 @@ TFAOT_ALONE void lineDepthwise(const QuantizedConv2d& layer, const Finish& finis
       size = 1;
       sumDepthwise<Form, kTaps, 1>(from, places, held, weights, step, taps, apart, bias, sums);
     }
-    for (std::size_t p = 0; p < size; ++p, out += stride) finish(sums + p * kLanes, channel, count, out);
+    finish(sums, kLanes, size, channel, count, out, stride);
+    out += size * stride;
   }
 }
 
@@ -132,7 +133,7 @@ inline void convolveDepthwise(const QuantizedConv2d& layer, std::size_t batch, c
   const Window& window = layer.window;
   const std::size_t channels = window.channels, across = foursOf(window.width), taps = window.height * across;
   const std::size_t stride = bytesOfResult(layer.product), sizeOfImage = window.inHeight * window.inWidth * channels;
-  const Finish finish(layer.product);
+  const Finish finish(layer.product, out);
   std::uint32_t* const memory = scratch + taps;
   LinesOfFours lines(layer, memory);
   for (auto* to = static_cast<char*>(out); batch > 0; --batch, in += sizeOfImage) {
@@ -212,6 +213,7 @@ inline void convolveGroupsInPlace(const QuantizedConv2d& layer, std::size_t grou
   const std::size_t fours = foursOf(layer.product.inputs), stride = bytesOfResult(layer.product);
   const std::size_t apart = window.strideWidth * window.channels;
   QuantizedDense product = layer.product;
+  const Finish finish(product, out);
   auto* to = static_cast<char*>(out);
   for (; batch > 0; --batch, in += window.inHeight * window.inWidth * window.channels) {
     for (std::size_t first = 0, lines; first < window.outHeight; first += lines) {
@@ -220,7 +222,6 @@ inline void convolveGroupsInPlace(const QuantizedConv2d& layer, std::size_t grou
       for (std::size_t group = 0; group < groups; ++group) {
         const std::size_t column = group * panels * kPanel;
         product.scales = layer.product.scales == nullptr ? nullptr : layer.product.scales + column;
-        const Finish finish(product);
         for (std::size_t v = 0; v * kLanes < outputs; ++v) {
           const std::int8_t* const weights = layer.product.weights + group * sizeOfGroup(layer.product.inputs, outputs) +
                                              v / kVectors * fours * kPanelOfFours + v % kVectors * kLanes * 4;
@@ -239,7 +240,8 @@ inline void convolveGroupsInPlace(const QuantizedConv2d& layer, std::size_t grou
                 some = 1;
                 sumGroup<Form, 1>(window, band.sizeOfLine(), size, from, weights, bias, sums);
               }
-              for (std::size_t p = 0; p < some; ++p, made += stride) finish(sums + p * kLanes, v * kLanes, count, made);
+              finish(sums, kLanes, some, v * kLanes, count, made, stride);
+              made += some * stride;
             }
           }
         }
@@ -260,6 +262,7 @@ inline void convolveGroups(const QuantizedConv2d& layer, std::size_t groups, std
   const std::size_t inputs = product.inputs, size = window.channels / groups, columns = panelsOf(product.outputs) * kPanel;
   const std::size_t ofImage = window.outHeight * window.outWidth, stride = bytesOfResult(layer.product);
   auto* const copy = reinterpret_cast<std::uint8_t*>(scratch + quantizedDenseScratch(inputs));
+  const Finish finish(product, out);
   auto* to = static_cast<char*>(out);
   for (; batch > 0; --batch, in += window.inHeight * window.inWidth * window.channels, to += ofImage * stride) {
     product.weights = layer.product.weights;
@@ -273,7 +276,7 @@ inline void convolveGroups(const QuantizedConv2d& layer, std::size_t groups, std
           copyWindowOfGroup(layer, in, y, x, group * size, size, copy);
           rewriteRow<Form>(copy, inputs, product.flip, scratch + r * 2 * foursOf(inputs));
         }
-        multiplyQuantized<Form>(product, scratch, count, to + first * stride + group * bytesOfResult(product), stride);
+        multiplyQuantized<Form>(product, finish, scratch, count, to + first * stride + group * bytesOfResult(product), stride);
       }
       product.weights += sizeOfGroup(inputs, product.outputs);
       product.bias += columns;

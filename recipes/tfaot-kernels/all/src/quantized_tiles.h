@@ -16,7 +16,7 @@ template <class Tiles>
 class TiledBytes {
  public:
   using Sum = std::int32_t;
-  explicit TiledBytes(const QuantizedDense& layer) : layer_(layer), finish_(layer) {}
+  TiledBytes(const QuantizedDense& layer, const void* out) : layer_(layer), finish_(layer, out) {}
 
   std::size_t outputs() const { return layer_.outputs; }
   std::size_t outStride() const { return strideOf(layer_) * sizeOfResult(layer_); }
@@ -32,7 +32,7 @@ class TiledBytes {
     Tiles::template addDots<kSums, kRows, kColumns>();
   }
   void finish(const Sum* sums, std::size_t stride, std::size_t rows, std::size_t column, std::size_t columns, char* to) const {
-    for (; rows > 0; --rows, sums += stride, to += outStride()) finish_(sums, column, columns, to);
+    finish_(sums, stride, rows, column, columns, to, outStride());
   }
 
  private:
@@ -53,7 +53,7 @@ template <class Tiles, class Put>
 inline void multiplyCopied(const QuantizedDense& layer, std::size_t count, Put put, void* out, std::uint32_t* scratch) {
   auto* const memory = reinterpret_cast<std::uint8_t*>(scratch);
   const std::size_t stride = bytesOfTiledRow(layer.inputs);
-  ProductOfBytes<Tiles> product(tilingOfRow(layer.inputs, stride), layer);
+  ProductOfBytes<Tiles> product(tilingOfRow(layer.inputs, stride), layer, out);
   auto* to = static_cast<char*>(out);
   std::memset(memory, 0, (count < kRowsOfTwoTiles ? count : kRowsOfTwoTiles) * stride);  // what is behind the bytes of a row
   for (std::size_t first = 0, size; first < count; first += size, to += size * product.outStride()) {
@@ -68,7 +68,7 @@ inline void denseByTiles(const QuantizedDense& layer, std::size_t batch, const s
                          std::uint32_t* scratch) {
   const bool areTiles = layer.inputs % (layer.inputs < kTileBytes ? 4 : kTileBytes) == 0;
   if (layer.flip == 0 && areTiles) {
-    ProductOfBytes<Tiles> product(tilingOfRow(layer.inputs, layer.inputs), layer);
+    ProductOfBytes<Tiles> product(tilingOfRow(layer.inputs, layer.inputs), layer, out);
     return multiplyRows(product, in, layer.inputs, batch, static_cast<char*>(out));
   }
   const auto put = [&](std::size_t row, std::uint8_t* to) {
@@ -123,7 +123,7 @@ inline void convolveLines(const QuantizedConv2d& layer, const CopiedBand& band, 
                           char* out, std::uint32_t* scratch) {
   const Window& window = layer.window;
   const CopiedLines copied(layer, band.columns, reinterpret_cast<std::uint8_t*>(scratch));
-  ProductOfBytes<Tiles> product(tilingOfLines(window, band, 1), layer.product);
+  ProductOfBytes<Tiles> product(tilingOfLines(window, band, 1), layer.product, out);
   product.shape(band.rows, band.rows);
   for (; all.images > 0; --all.images, in += window.inHeight * window.inWidth * window.channels) {
     const std::size_t end = all.first + all.count;

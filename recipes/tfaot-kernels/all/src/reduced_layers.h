@@ -45,14 +45,16 @@ inline const Team* worthTiles(const Team* team, std::size_t rows, std::size_t in
   return rows * inputs * outputs < kMultiplyAdds ? nullptr : team;
 }
 
-/// The columns of a share. Panels of weights lie `panel` bytes apart.
+/// The columns of a share, whose first result is number `first`. Panels of weights lie `panel` bytes apart.
 template <class Layer>
-inline Layer columnsOf(Layer layer, const Share& share, std::size_t panel) {
+inline Layer columnsOf(Layer layer, const Share& share, std::size_t first, std::size_t panel) {
   layer.stride = strideOf(layer);
   layer.weights += share.column / kPanel * (panel / sizeof *layer.weights);
   if (layer.bias != nullptr) layer.bias += share.column;
   if constexpr (std::is_same_v<Layer, QuantizedDense>) {
     if (layer.scales != nullptr) layer.scales += share.column;
+    const void*& added = layer.residual.added;
+    if (added != nullptr) added = static_cast<const std::uint8_t*>(added) + first;
   }
   layer.outputs = share.columns;
   return layer;
@@ -64,8 +66,8 @@ inline void shareDense(const Team* team, const Layer& layer, std::size_t panel, 
                        std::size_t size, std::uint32_t* scratch, Compute compute) {
   if (team == nullptr) return compute(layer, batch, in, out, scratch);
   divideShares(*team, 1, batch, 1, layer.outputs, [&](const Share& share, std::uint32_t* own) {
-    compute(columnsOf(layer, share, panel), share.rows, in + share.first * layer.inputs,
-            out + (share.first * layer.outputs + share.column) * size, own);
+    const std::size_t first = share.first * layer.outputs + share.column;
+    compute(columnsOf(layer, share, first, panel), share.rows, in + share.first * layer.inputs, out + first * size, own);
   });
 }
 
@@ -78,10 +80,11 @@ inline void shareConv2d(const Team* team, const Layer& layer, std::size_t panel,
   const std::size_t outputs = layer.product.outputs, sizeOfImage = window.inHeight * window.inWidth * window.channels;
   divideShares(*team, batch, window.outHeight, window.outWidth, outputs, [&](const Share& share, std::uint32_t* own) {
     Layer part = layer;
-    part.product = columnsOf(layer.product, share, panel);
-    const std::size_t first = (share.image * window.outHeight + share.first) * window.outWidth;
+    const std::size_t row = (share.image * window.outHeight + share.first) * window.outWidth;
+    const std::size_t first = row * outputs + share.column;
+    part.product = columnsOf(layer.product, share, first, panel);
     compute(part, LinesOfImages{1, share.first, share.rows}, in + share.image * sizeOfImage,
-            out + (first * outputs + share.column) * size, own);
+            out + first * size, own);
   });
 }
 

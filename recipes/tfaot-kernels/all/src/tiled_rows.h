@@ -121,9 +121,11 @@ class TiledProduct {
       }
     }
     const std::size_t stride = isPair ? 2 * kPanel : kPanel, columns = left < stride ? left : stride;
-    for (int tile : {0, 1}) {
-      layer_.finish(sums + tile * kTileRows * stride, stride, rows.count[tile], column, columns, rows.out[tile]);
-    }
+    const std::size_t upper = rows.count[0], lower = rows.count[1];
+    // The results of both tiles follow one another, and of full tiles the sums do, too.
+    if (upper == kTileRows) return layer_.finish(sums, stride, upper + lower, column, columns, rows.out[0]);
+    layer_.finish(sums, stride, upper, column, columns, rows.out[0]);
+    layer_.finish(sums + kTileRows * stride, stride, lower, column, columns, rows.out[1]);
   }
 
   const Layer layer_;

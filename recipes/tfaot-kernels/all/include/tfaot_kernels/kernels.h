@@ -206,6 +206,18 @@ void maxPool(const Window& window, std::size_t batch, const std::int8_t* in, std
 /// The mean of each window, without padding (neither summed nor counted).
 void averagePool(const Window& window, std::size_t batch, const float* in, float* out) noexcept;
 
+/// Bytes that are added to the result of a layer of bytes, as in a residual connection: with both less their zero points, as float32,
+/// (result * scale + added * scaleOfAdded) / divisor is rounded half to even, plus `zero`, between `low` and `high`.
+struct Residual {
+  const void* added = nullptr;  ///< as many as results; null for none
+  std::int32_t mask = 0;        ///< 255 if they are uint8, -1 if they are int8
+  std::int32_t zeroOfAdded = 0;
+  float scale = 0.0f, scaleOfAdded = 0.0f, divisor = 0.0f;
+  /// 0, or 1 / divisor if for all sums x and q = x * reciprocal, fma(fma(-q, divisor, x), reciprocal, q) is x / divisor.
+  float reciprocal = 0.0f;
+  std::int32_t zero = 0, low = 0, high = 0;
+};
+
 /// A dense layer of bytes: the sums of inputs times weights and bias, in int32, modulo 2^32 as all of its sums. With scales,
 /// they become bytes: a sum as a float, times its scale, rounded half to even, plus `zero`, between `low` and `high`. Results
 /// are the same on all targets.
@@ -220,6 +232,7 @@ struct QuantizedDense {
   const float* scales;       ///< finite, for all columns of the panels; or null
   std::int32_t zero, low, high;
   std::uint8_t flip;  ///< 0x80 if inputs are int8, and 0 if they are uint8
+  Residual residual = {};  ///< only with scales
   std::size_t stride = 0;  ///< elements between the results of rows; 0 stands for `outputs`
 };
 

@@ -86,6 +86,29 @@ TFAOT_INLINE void storeNarrowed(std::uint16_t* to, Integers wide) {
   const __m128i low = _mm256_castsi256_si128(both), high = _mm256_extracti128_si256(both, 1);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_packus_epi32(low, high));
 }
+TFAOT_INLINE Integers nearest(Vector x) { return reinterpret_cast<Integers>(_mm256_cvtps_epi32(x)); }
+TFAOT_INLINE VectorOf<std::uint8_t> bytesOf(Integers a, Integers b, Integers c, Integers d) {
+  const __m256i first = _mm256_packs_epi32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b));
+  const __m256i second = _mm256_packs_epi32(reinterpret_cast<__m256i>(c), reinterpret_cast<__m256i>(d));
+  // Each half of a register has a half of each vector.
+  const Integers order = perLane([](int lane) { return lane / 2 + lane % 2 * 4; });
+  const __m256i bytes = _mm256_packus_epi16(first, second);
+  return reinterpret_cast<VectorOf<std::uint8_t>>(_mm256_permutevar8x32_epi32(bytes, reinterpret_cast<__m256i>(order)));
+}
+/// Compilers would store the whole vector first, and load its parts.
+template <int kParts>
+TFAOT_INLINE void storeParts(std::uint8_t* to, std::size_t apart, VectorOf<std::uint8_t> bytes) {
+  const __m256i all = reinterpret_cast<__m256i>(bytes);
+  const __m128i halves[] = {_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1)};
+  for (int i = 0; i < 2; ++i, to += kParts / 2 * apart) {
+    if constexpr (kParts == 2) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to), halves[i]);
+    } else {
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(to), halves[i]);
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(to + apart), _mm_unpackhi_epi64(halves[i], halves[i]));
+    }
+  }
+}
 
 TFAOT_INLINE void keepInRegister(Vector& value) { TFAOT_OPAQUE_TO_GCC("+v", value); }
 TFAOT_INLINE void keepInRegister(Doubles& value) { TFAOT_OPAQUE_TO_GCC("+v", value); }

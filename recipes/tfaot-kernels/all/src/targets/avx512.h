@@ -128,8 +128,31 @@ TFAOT_INLINE void storeNarrowed(std::uint8_t* to, Integers wide) { storeNarrowed
 TFAOT_INLINE void storeNarrowed(std::uint8_t* to, std::size_t count, Integers wide) {
   storeNarrowed(reinterpret_cast<std::int8_t*>(to), count, wide);
 }
-TFAOT_INLINE void storeLowBytes(std::int8_t* to, Integers wide) { storeNarrowed(to, wide); }
-TFAOT_INLINE void storeLowBytes(std::int8_t* to, std::size_t count, Integers wide) { storeNarrowed(to, count, wide); }
+TFAOT_INLINE Integers nearest(Vector x) {
+  return reinterpret_cast<Integers>(_mm512_maskz_cvtps_epi32(kAllLanes, reinterpret_cast<__m512>(x)));
+}
+TFAOT_INLINE VectorOf<std::uint8_t> bytesOf(Integers a, Integers b, Integers c, Integers d) {
+  const __m512i first = _mm512_packs_epi32(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b));
+  const __m512i second = _mm512_packs_epi32(reinterpret_cast<__m512i>(c), reinterpret_cast<__m512i>(d));
+  // Each quarter of a register has a quarter of each vector.
+  const Integers order = perLane([](int lane) { return lane / 4 + lane % 4 * 4; });
+  const __m512i bytes = _mm512_packus_epi16(first, second);
+  return reinterpret_cast<VectorOf<std::uint8_t>>(_mm512_maskz_permutexvar_epi32(kAllLanes, reinterpret_cast<__m512i>(order), bytes));
+}
+/// Compilers would store the whole vector first, and load its parts.
+template <int kParts>
+TFAOT_INLINE void storeParts(std::uint8_t* to, std::size_t apart, VectorOf<std::uint8_t> bytes) {
+  const __m512i all = reinterpret_cast<__m512i>(bytes);
+  const __m256i halves[] = {_mm512_maskz_extracti64x4_epi64(0xff, all, 0), _mm512_maskz_extracti64x4_epi64(0xff, all, 1)};
+  for (int i = 0; i < 2; ++i, to += kParts / 2 * apart) {
+    if constexpr (kParts == 2) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), halves[i]);
+    } else {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(halves[i]));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + apart), _mm256_extracti128_si256(halves[i], 1));
+    }
+  }
+}
 TFAOT_INLINE void storeNarrowed(std::uint16_t* to, Integers wide) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_maskz_cvtepi32_epi16(kAllLanes, reinterpret_cast<__m512i>(wide)));
 }

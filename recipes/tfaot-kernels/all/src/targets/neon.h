@@ -35,6 +35,11 @@ inline namespace TFAOT_KERNELS_TARGET {
 TFAOT_INLINE Vector multiplyAdd(Vector a, Vector b, Vector c) { return vfmaq_f32(c, a, b); }
 TFAOT_INLINE Doubles multiplyAdd(Doubles a, Doubles b, Doubles c) { return vfmaq_f64(c, a, b); }
 
+TFAOT_INLINE Integers nearest(Vector x) { return vcvtnq_s32_f32(x); }
+TFAOT_INLINE VectorOf<std::uint8_t> bytesOf(Integers a, Integers b, Integers c, Integers d) {
+  const int16x8_t first = vcombine_s16(vqmovn_s32(a), vqmovn_s32(b)), second = vcombine_s16(vqmovn_s32(c), vqmovn_s32(d));
+  return vcombine_u8(vqmovun_s16(first), vqmovun_s16(second));
+}
 TFAOT_INLINE Integers sumsOfPairs(Integers a, Integers b) {
   const int16x8_t first = vreinterpretq_s16_s32(a), second = vreinterpretq_s16_s32(b);
   return vpaddq_s32(vmull_s16(vget_low_s16(first), vget_low_s16(second)), vmull_high_s16(first, second));

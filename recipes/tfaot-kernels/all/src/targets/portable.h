@@ -100,14 +100,32 @@ TFAOT_INLINE void storeNarrowed(Narrow* to, std::size_t count, Integers wide) {
   storeNarrowed(narrow, wide);
   std::memcpy(to, narrow, count * sizeof *to);
 }
-/// The last eight bits of each number.
-template <class Values>
-TFAOT_INLINE void storeLowBytes(std::int8_t* to, Values wide) {
-  storeNarrowed(to, (wide << 24) >> 24);
+/// The nearest integers, half to even; of numbers below -2^22 any that are as low, and none may be 2^22 or above.
+template <class Numbers>
+TFAOT_INLINE Integers nearest(Numbers x) {
+  // Beside a number so large a float has no bits for fractions; its last bits are then the whole number.
+  const Numbers large = broadcast(0x1.8p+23f), least = broadcast(-0x1p+22f);
+  return bitsAs<Integers>((x > least ? x : least) + large) - bitsAs<Integers>(large);
 }
+/// Integers of 16 bits as bytes, vector by vector: those below 0 as 0, those above 255 as 255.
 template <class Values>
-TFAOT_INLINE void storeLowBytes(std::int8_t* to, std::size_t count, Values wide) {
-  storeNarrowed(to, count, (wide << 24) >> 24);
+TFAOT_INLINE VectorOf<std::uint8_t> bytesOf(Values a, Values b, Values c, Values d) {
+  const Values wide[] = {a, b, c, d};
+  std::uint8_t narrow[4 * kLanes];
+  for (int v = 0; v < 4; ++v) {
+    for (int i = 0; i < kLanes; ++i) {
+      const std::int32_t x = wide[v][i];
+      narrow[v * kLanes + i] = static_cast<std::uint8_t>(x < 0 ? 0 : x > 255 ? 255 : x);
+    }
+  }
+  return load(narrow);
+}
+
+/// A vector in equal parts that lie `apart` bytes apart.
+template <int kParts, class Bytes>
+TFAOT_INLINE void storeParts(std::uint8_t* to, std::size_t apart, Bytes bytes) {
+  constexpr std::size_t kSize = sizeof bytes / kParts;
+  for (int i = 0; i < kParts; ++i) std::memcpy(to + i * apart, reinterpret_cast<const char*>(&bytes) + i * kSize, kSize);
 }
 
 // Registers

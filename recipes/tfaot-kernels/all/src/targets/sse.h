@@ -14,6 +14,12 @@ inline namespace TFAOT_KERNELS_TARGET {
 TFAOT_INLINE void keepInRegister(Vector& value) { TFAOT_OPAQUE_TO_GCC("+v", value); }
 TFAOT_INLINE void keepInRegister(Doubles& value) { TFAOT_OPAQUE_TO_GCC("+v", value); }
 
+TFAOT_INLINE Integers nearest(Vector x) { return reinterpret_cast<Integers>(_mm_cvtps_epi32(x)); }
+TFAOT_INLINE VectorOf<std::uint8_t> bytesOf(Integers a, Integers b, Integers c, Integers d) {
+  const __m128i first = _mm_packs_epi32(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b));
+  const __m128i second = _mm_packs_epi32(reinterpret_cast<__m128i>(c), reinterpret_cast<__m128i>(d));
+  return reinterpret_cast<VectorOf<std::uint8_t>>(_mm_packus_epi16(first, second));
+}
 TFAOT_INLINE Integers sumsOfPairs(Integers a, Integers b) {
   return reinterpret_cast<Integers>(_mm_madd_epi16(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
 }
