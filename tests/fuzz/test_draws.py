@@ -166,7 +166,7 @@ def _python(home: Path) -> Path:
     return ensure(DEFAULT_VERSION, folders=Folders(cache=home / "cache", data=home / "data"), progress=Silent()).python
 
 
-@pytest.mark.nightly
+@pytest.mark.sweep(night=["functions-1", "keras-2", "onnx-3", "onnx-4"])
 @pytest.mark.parametrize("seed", range(1, 5))
 @pytest.mark.parametrize("kind", _KINDS)
 def test_random_models_give_the_frameworks_answers(

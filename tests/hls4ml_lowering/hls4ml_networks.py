@@ -3,17 +3,21 @@
     FRONTEND/bin/python hls4ml_networks.py WORKER_PROGRAM FOLDER ROWS NAME...
 
 FOLDER/NAME has NAME.fml, network.json and numbers.npz, and rows.npz with "in/x" and "out/KEY". Networks are those of
-MAKERS: layers as hls4ml's converters of Keras and PyTorch describe them, so that neither has to be here. Some of the
+MAKERS: layers as hls4ml's converters of Keras and PyTorch describe them, so that neither has to be here; and files of
+artifacts/: qkeras.fml is a Sequential of QKeras 0.9 (TensorFlow 2.15) with kernels of quantized_bits, binary, ternary,
+quantized_bits with alpha="auto_po2", and quantized_po2, and weights drawn from NumPy's random numbers. Some of the
 rows lie between steps of the input's type, at its limits and beyond, or at those of float32. To compile an emulator
 takes 10 to 60 seconds.
 """
 
 import os
+import shutil
 import sys
 
 import numpy as np
 
 MAKERS = {}
+ARTIFACTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "artifacts")
 
 
 def network(function):
@@ -210,6 +214,52 @@ def attention():
     return net.add("Merge", "add", op="add", inputs=["x", "o"])
 
 
+@network
+def layer_norm():
+    """As encoders of transformers have it."""
+    net = Net(4, 8)
+
+    def normalized(name, **types):
+        parts = {"gamma_data": net.drawn(8, scale=1.0), "beta_data": net.drawn(8, scale=0.4)}
+        net.add("LayerNormalization", name, n_in=32, n_out=32, seq_len=4, axis=2, epsilon_power_of_10=3,
+                data_format="channels_last", types=types, **parts)  # fmt: skip
+
+    normalized("n1", accum="fixed<14,4,RND_CONV,SAT>", table="ufixed<8,5,RND_CONV,SAT>", result="fixed<16,6>")
+    conv(net, "c1", [4], 8, 8, 1, dilation_width=1).act("r1", "relu")
+    normalized("n2", accum="fixed<22,9>", table="fixed<18,8>", result="fixed<12,5,RND,SAT>")
+    return net
+
+
+@network
+def integers():
+    """ap_int, to which Xilinx's headers convert floats and fixed-point numbers in ways of its own."""
+    net = Net(12)
+    net.names["x"] = {"Precision": {"result": "int<8>"}}
+    net.dense("a", 12, 10, types={"weight": "int<4>", "bias": "uint<5>", "accum": "int<18>", "result": "fixed<9,6>"})
+    net.layers[-1]["weight_data"] *= 8
+    net.act("t", "tanh", types={"table": "fixed<12,3>", "result": "fixed<8,4>"})
+    net.dense("b", 10, 8, types={"weight": "fixed<2,2>", "accum": "fixed<16,8>", "result": "int<6>"})
+    net.layers[-1]["weight_data"] *= 4
+    return net.dense("c", 8, 4, types={"weight": "int<2>", "accum": "int<14>", "result": "uint<5>"})
+
+
+@network
+def saturating():
+    """Depthwise sums, and those of an average, that end at the limits of their type, or are unsigned."""
+    net, outputs = Net(8, 3), []
+    for place, accum in enumerate(
+        ("fixed<9,4,RND,SAT>", "ufixed<10,4,TRN,SAT>", "ufixed<9,5>", "fixed<8,3,RND,SAT_ZERO>")
+    ):
+        conv(
+            net, f"c{place}", [8], 3, 3, 3, kind="DepthwiseConv", dilation_width=1, types={"accum": accum}, inputs=["x"]
+        )
+        outputs.append(f"c{place}")
+    # More places than the input has: the sum's limits are reached in steps of its own.
+    pool(net, "p", "Average", [8], 3, 2, 2, inputs=["x"], types={"accum": "fixed<18,3,TRN,SAT>"})
+    net.outputs = [*outputs, "p"]
+    return net
+
+
 def drawn(random, rows, variable):
     """Rows of which most lie in the range of the input's type; some on halves of steps, or far outside."""
     shape, precision = variable.shape, variable.type.precision
@@ -227,12 +277,8 @@ def drawn(random, rows, variable):
 
 
 def write(net, name, place, rows):
-    from from_hls4ml import reading
-    from from_hls4ml.emulator import Hls4mlModel
     from hls4ml.model.graph import ModelGraph
     from hls4ml.utils.serialization import serialize_model
-    from messages.requests import Reference
-    from messages.sources import ReadHls4ml
 
     config = {
         "OutputDir": place, "ProjectName": "net", "Backend": "Vitis", "Part": "xcvu13p-flga2577-2-e", "ClockPeriod": 5,
@@ -246,6 +292,16 @@ def write(net, name, place, rows):
         layer.attributes.attributes.pop("to_original_kernel", None)
     file = os.path.join(place, f"{name}.fml")
     serialize_model(graph, file)
+    answer(file, place, rows)
+
+
+def answer(file, place, rows):
+    """The network as the front-end reads it, and the answers of its emulator to some rows."""
+    from from_hls4ml import reading
+    from from_hls4ml.emulator import Hls4mlModel
+    from messages.requests import Reference
+    from messages.sources import ReadHls4ml
+
     found = reading.read(ReadHls4ml(path=file, out=place), None)
     model = Hls4mlModel(
         Reference(
@@ -254,7 +310,7 @@ def write(net, name, place, rows):
             fetches={each.name: each.key for each in found.outputs},
         )
     )  # fmt: skip
-    (x,) = graph.get_input_variables()
+    (x,) = model._model.get_input_variables()
     given = drawn(np.random.default_rng(3), rows, x)
     answers = model.run({"x": given})
     np.savez(os.path.join(place, "rows.npz"), **{"in/x": given}, **{f"out/{k}": v for k, v in answers.items()})
@@ -265,7 +321,11 @@ def main():
     sys.path.insert(0, program)
     for name in names or MAKERS:
         os.makedirs(os.path.join(folder, name))
-        write(MAKERS[name](), name, os.path.join(folder, name), int(rows))
+        place = os.path.join(folder, name)
+        if name in MAKERS:
+            write(MAKERS[name](), name, place, int(rows))
+        else:
+            answer(shutil.copy(os.path.join(ARTIFACTS, f"{name}.fml"), place), place, int(rows))
 
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("g++") is None, reason="the emulator needs g++"),
 ]
 _NETWORKS = (
-    "attention", "conv1d", "conv2d", "deep_sets", "dense", "gru", "lstm", "merges", "resource", "roundings",
+    "attention", "conv1d", "conv2d", "deep_sets", "dense", "gru", "integers", "layer_norm", "lstm", "merges", "qkeras",
+    "resource", "roundings", "saturating",
 )  # fmt: skip
 _MAKER = Path(__file__).with_name("hls4ml_networks.py")
 
@@ -50,7 +51,7 @@ def _network(home: Path, name: str, rows: int) -> Path:
     ) / name  # fmt: skip
 
 
-@pytest.mark.sweep("dense", "merges", "gru", night=3)
+@pytest.mark.sweep("qkeras", night=["gru", "merges", "saturating"])
 @pytest.mark.parametrize("name", _NETWORKS)
 def test_networks_have_the_emulators_bits_before_and_after_all_passes(name: str, shared_home_folder: Path) -> None:
     folder = _network(shared_home_folder, name, 1000)
@@ -71,7 +72,7 @@ def _tool(home: Path, folder: Path, *words: str | Path, code: int = 0) -> str:
     return done.stderr if code else done.stdout
 
 
-@pytest.mark.sweep("dense", night=["roundings"])
+@pytest.mark.sweep(night=["dense"])
 @pytest.mark.parametrize("name", _NETWORKS)
 def test_packages_have_the_emulators_bits_on_100_000_rows(name: str, shared_home_folder: Path, tmp_path: Path) -> None:
     folder = _network(shared_home_folder, name, 100_000)

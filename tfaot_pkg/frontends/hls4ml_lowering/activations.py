@@ -9,9 +9,8 @@ import numpy as np
 from tfaot_pkg.frontends.hls4ml_lowering.numbers import Fixed
 from tfaot_pkg.frontends.hls4ml_lowering.table import Call, layer
 from tfaot_pkg.frontends.lowering.values import Value, known
-from tfaot_pkg.worker_program.messages.fixed_network import FixedType, converted, table_size
+from tfaot_pkg.worker_program.messages.fixed_network import INT, FixedType, converted, table_size
 
-_INT = FixedType(width=32, integer=32, signed=True)
 _SIDES: Mapping[str, int] = {"sigmoid": 8, "tanh": 4, "softplus": 8, "softsign": 8}
 """Functions with a table, and its range on each side of 0."""
 
@@ -39,8 +38,7 @@ def _places(call: Call, x: Fixed, size: int, side: int) -> Fixed:
     # A power of two as divisor: both cuts towards zero are one.
     power = (2 * side).bit_length() - 1
     exact = Fixed(value=scaled.value, fraction=scaled.fraction + power, low=scaled.low, high=scaled.high)
-    cut = a.cast(exact, FixedType(width=900, integer=900, signed=True, rounding="TRN_ZERO"))
-    return a.cast(cut, _INT)
+    return a.cast(exact, INT)
 
 
 def _bounded(call: Call, places: Fixed, size: int) -> Value:
@@ -52,7 +50,7 @@ def _by_table(call: Call, x: Fixed, name: str, wanted: FixedType) -> Fixed:
     a, side, type_ = call.a, _SIDES[name], call.type("table_t")
     table = call.array(f"{name}_table")
     size = table_size(call.layer)
-    places = a.cast(a.add(_places(call, x, size, side), a.whole(side * size // (2 * side))), _INT)
+    places = a.cast(a.add(_places(call, x, size, side), a.whole(side * size // (2 * side))), INT)
     # Numbers of the result's type: the conversion is that of the table.
     numbers = a.cast(a.constant(table, type_), wanted)
     assert numbers.value.numbers is not None

@@ -9,7 +9,7 @@ import numpy as np
 from tfaot_pkg.frontends.hls4ml_lowering.numbers import Fixed
 from tfaot_pkg.frontends.hls4ml_lowering.sums import Weights, product_of, weighted
 from tfaot_pkg.frontends.hls4ml_lowering.table import Call, layer
-from tfaot_pkg.worker_program.messages.fixed_network import FixedType
+from tfaot_pkg.worker_program.messages.fixed_network import EXPONENT_BITS, FixedType
 
 
 def weights_of(call: Call, name: str, inputs: int, outputs: int, data: FixedType) -> Weights:
@@ -21,6 +21,7 @@ def weights_of(call: Call, name: str, inputs: int, outputs: int, data: FixedType
 def scaled_weights(call: Call, name: str, shape: tuple[int, int], data: FixedType) -> Weights:
     """Weights of this shape, by which products are those of hls4ml for inputs of the type `data`."""
     values, type_ = call.array(name, *shape), call.type(f"{name}_t")
+    _require_exact_powers(call, name, type_, data)
     kind = product_of(data, type_)
     if kind == "weight_binary":
         values = np.where(values == 0, -1, 1)
@@ -30,6 +31,18 @@ def scaled_weights(call: Call, name: str, shape: tuple[int, int], data: FixedTyp
     elif kind != "mult":
         raise call.fault("inputs of one bit (binary_tanh)", "choose binary weights alone, or more bits for activations")
     return Weights(values=values, fraction=type_.fraction)
+
+
+def _require_exact_powers(call: Call, name: str, weights: FixedType, data: FixedType) -> None:
+    """Products by powers of two have as many bits before the point as behind it: all of them, or it is a fault."""
+    bits = call.whole(f"{name}{EXPONENT_BITS}", 0)
+    # The least and the largest exponent; powers have one bit more than exponents need, and a sign.
+    least, most = -weights.fraction, weights.integer - 3
+    if bits and (-least > bits + data.integer or most + data.integer > bits + data.width):
+        raise call.fault(
+            f"products by powers of two from 2^{least} to 2^{most}, whose places hls4ml cuts off",
+            "choose more bits for the quantizer, or for inputs before the point",
+        )
 
 
 @layer("Dense")
@@ -45,6 +58,7 @@ def _dense(call: Call) -> Fixed:
 def _batch_normalization(call: Call) -> Fixed:
     """X * scale + bias, exactly, and then converted."""
     a, x, scale, bias = call.a, call.x, call.constant("scale"), call.constant("bias")
+    _require_exact_powers(call, "scale", call.type("scale_t"), call.given[0].type)
     kind = product_of(call.given[0].type, call.type("scale_t"))
     if kind not in ("mult", "weight_ternary"):
         raise call.fault("numbers of one bit")

@@ -19,9 +19,11 @@ from tfaot_pkg.frontends.hls4ml_lowering import (
     dense,
     einsums,
     merging,
+    normalization,
     pooling,
     recurrent,
     softmax,
+    trees,
 )
 from tfaot_pkg.frontends.hls4ml_lowering.numbers import Arithmetic, Fixed
 from tfaot_pkg.frontends.hls4ml_lowering.table import LAYERS, Call
@@ -32,7 +34,7 @@ from tfaot_pkg.ground.arrays import Array, read_arrays
 from tfaot_pkg.worker_program.messages.fixed_network import NETWORK, NUMBERS, FixedLayer, FixedNetwork, FixedTensor
 from tfaot_pkg.worker_program.messages.wire import decoded
 
-FILLED_BY = (activations, convolutions, dense, einsums, merging, pooling, recurrent, softmax)
+FILLED_BY = (activations, convolutions, dense, einsums, merging, normalization, pooling, recurrent, softmax, trees)
 """The modules whose functions are in the table of layers."""
 _MOVED = frozenset({"Constant", "Reshape"})
 """Kinds of layers for which hls4ml calls no function."""

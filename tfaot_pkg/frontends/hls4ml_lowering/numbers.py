@@ -16,7 +16,7 @@ from tfaot_pkg.compiler.program import ROWS, Shape, Size, Unsupported
 from tfaot_pkg.frontends.lowering.builder import Builder
 from tfaot_pkg.frontends.lowering.values import Value, known
 from tfaot_pkg.ground.arrays import Array
-from tfaot_pkg.worker_program.messages.fixed_network import FixedType
+from tfaot_pkg.worker_program.messages.fixed_network import FixedType, small_negative
 
 _SHORT, _LONG = 1 << 31, 1 << 63
 
@@ -79,6 +79,9 @@ class Arithmetic:
             made = self._wrapped_floats(whole, type_)
         else:
             made = self._bounded_floats(x, whole, type_)
+        if type_.whole:
+            is_small = b.map("and", b.compare("LT", wide, self._double(0)), b.compare("GT", wide, self._double(-0.5)))
+            made = b.map("select", is_small, self._double(small_negative(type_)), made)
         dtype = self._dtype(type_.low, type_.high)
         # NaN and infinities, of which products are NaN here, become 0.
         return Fixed(value=b.convert(made, dtype), fraction=type_.fraction, low=type_.least, high=type_.high)

@@ -9,6 +9,7 @@ import numpy as np
 
 from tfaot_pkg.frontends.hls4ml_lowering.convolutions import Side, padded, sides_of, windows
 from tfaot_pkg.frontends.hls4ml_lowering.numbers import Fixed
+from tfaot_pkg.frontends.hls4ml_lowering.sums import unlimited
 from tfaot_pkg.frontends.hls4ml_lowering.table import Call, layer
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.worker_program.messages.fixed_network import FixedType
@@ -48,12 +49,11 @@ def _total(call: Call, parts: Sequence[Fixed], accum: FixedType) -> Fixed:
     """The sum, converted after each addition."""
     a = call.a
     lost = parts[0].fraction - accum.fraction
-    low, high = (len(parts) * end for end in (min(parts[0].low, 0), max(parts[0].high, 0)))
+    low, high = ((len(parts) * end) << max(-lost, 0) for end in (min(parts[0].low, 0), max(parts[0].high, 0)))
     stays = accum.overflow == "WRAP" or (accum.least << max(lost, 0) <= low and high <= accum.high << max(lost, 0))
     if stays and (lost <= 0 or accum.rounding in ("TRN", "RND", "RND_MIN_INF")):
         # A number that has its last place already does not change how another one is rounded.
-        rounding = FixedType(width=1000, integer=1000 - accum.fraction, signed=True, rounding=accum.rounding)
-        return a.cast(reduce(a.add, (a.cast(each, rounding) if lost > 0 else each for each in parts)), accum)
+        return a.cast(reduce(a.add, (a.cast(each, unlimited(accum)) if lost > 0 else each for each in parts)), accum)
     return reduce(lambda made, each: a.cast(a.add(made, each), accum), parts, a.whole(0, accum.fraction))
 
 

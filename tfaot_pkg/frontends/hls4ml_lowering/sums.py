@@ -33,13 +33,18 @@ class Weights:
     fraction: int
 
 
+def unlimited(type_: FixedType) -> FixedType:
+    """A type that rounds as `type_` does, and holds all numbers."""
+    return FixedType(width=1000, integer=1000 - type_.fraction, signed=True, rounding=type_.rounding)
+
+
 def product_of(data: FixedType, weights: FixedType) -> str:
     """As `product_type` of hls4ml's backend."""
     if weights.binary:
         return "both_binary" if data.binary else "weight_binary"
     if data.binary:
         return "data_binary"
-    is_ternary = weights.signed and weights.width == weights.integer == 2
+    is_ternary = weights.whole and weights.signed and weights.width == 2
     return "weight_ternary" if is_ternary else "mult"
 
 
@@ -70,12 +75,12 @@ def weighted(call: Call, x: Fixed, weights: Weights, bias: Fixed | None, accum: 
 
 def weighted_each(call: Call, parts: Sequence[Fixed], weights: Weights, bias: Fixed, accum: FixedType) -> Fixed:
     """Sums over `parts`, each times a row of the weights [parts, channels], with a bias [channels]."""
-    a, unlimited = call.a, replace(accum, width=1000, integer=1000 - accum.fraction)
+    a = call.a
     numbers = [
         a.constant(row, FixedType(width=64, integer=64 - weights.fraction, signed=True)) for row in weights.values
     ]
     products = [a.multiply(part, number) for part, number in zip(parts, numbers, strict=True)]
-    return _added(call, [a.cast(each, unlimited) for each in products], a.cast(bias, accum), accum)
+    return _added(call, [a.cast(each, unlimited(accum)) for each in products], a.cast(bias, accum), accum)
 
 
 def _added(call: Call, parts: Sequence[Fixed], start: Fixed, accum: FixedType) -> Fixed:
@@ -92,7 +97,7 @@ def _added(call: Call, parts: Sequence[Fixed], start: Fixed, accum: FixedType) -
 def summed(call: Call, products: Fixed, accum: FixedType) -> Fixed:
     """The sum over the last axis of products, each converted to `accum` before it is added."""
     a, b, count = call.a, call.a.builder, products.value.sizes[-1].constant
-    kept = a.cast(products, replace(accum, width=1000, integer=1000 - accum.fraction))
+    kept = a.cast(products, unlimited(accum))
     ends = min(kept.low, 0) * count, max(kept.high, 0) * count
     if accum.overflow == "WRAP" or (accum.least <= ends[0] and ends[1] <= accum.high):
         made = a.cast(a.total(kept, kept.value.rank - 2, ends), accum)
@@ -134,7 +139,7 @@ def _of_shifted(call: Call, x: Fixed, weights: Weights, accum: FixedType, bounds
     values = a.constant(weights.values, FixedType(width=64, integer=64 - weights.fraction, signed=True))
     products = a.multiply(column, replace(values, low=low, high=high))
     # What leaves a type that wraps around is cut off from the sum.
-    kept = a.cast(products, replace(accum, width=1000, integer=1000 - accum.fraction))
+    kept = a.cast(products, unlimited(accum))
     ends = kept.low, kept.high
     wraps = accum.overflow == "WRAP" and accum.width <= 32
     if wraps and max(map(abs, ends)) < 1 << 31 and not -(1 << 31) <= bounds[0] <= bounds[1] < 1 << 31:

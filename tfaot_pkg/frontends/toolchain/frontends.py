@@ -36,7 +36,7 @@ class Frontend:
     """
 
     format: Format
-    framework: Literal["onnx", "qonnx", "hls4ml", "jax", "trees", "aten"]
+    framework: Literal["onnx", "qonnx", "hls4ml", "conifer", "jax", "trees", "aten"]
     title: str
     reference: str
     engines: Mapping[str, str] = field(hash=False)
@@ -61,6 +61,7 @@ class Frontend:
 _ONNX: Mapping[str, str] = MappingProxyType({"ONNX Runtime": "onnxruntime"})
 _QONNX: Mapping[str, str] = MappingProxyType({"QONNX": "qonnx"})
 _HLS4ML: Mapping[str, str] = MappingProxyType({"hls4ml": "hls4ml"})
+_CONIFER: Mapping[str, str] = MappingProxyType({"conifer": "conifer"})
 _NONE: Mapping[str, str] = MappingProxyType({})
 _JAX: Mapping[str, str] = MappingProxyType({"JAX": "jax"})
 _TREES: Mapping[str, str] = MappingProxyType(
@@ -76,6 +77,9 @@ FRONTENDS: Mapping[Format, Frontend] = MappingProxyType({
     ),
     "hls4ml": Frontend(
         format="hls4ml", framework="hls4ml", title="hls4ml", reference="hls4ml", engines=_HLS4ML, compiles=True
+    ),
+    "conifer": Frontend(
+        format="conifer", framework="conifer", title="conifer", reference="conifer", engines=_CONIFER, compiles=True
     ),
     # Files of PyTorch have an ONNX form, because PyTorch itself would be gigabytes (docs/decisions/054).
     "torch": Frontend(

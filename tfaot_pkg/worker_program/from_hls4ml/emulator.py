@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_QUANTIZERS, _XNOR = "hls4ml.model.quantizers.", "hls4ml.model.types.XnorPrecisionType"
 _loaded: dict[str, Any] = {}
 """The last network that was requested: to compile it takes many seconds, and one validation asks for it many times."""
 
@@ -85,7 +86,8 @@ def _compiled(archive: Archive) -> Any:
         ) from error
     # The sandbox lets no file become a program, or get another time: a shell reads the script that hls4ml would start.
     model.config.backend.compile = _built
-    with mock.patch("os.chmod"), mock.patch("shutil.copystat"):
+    # hls4ml 1.3.0 writes weights that are powers of two with `np.product`, which NumPy 2 has no more.
+    with mock.patch("os.chmod"), mock.patch("shutil.copystat"), mock.patch.object(np, "product", np.prod, create=True):
         try:
             model.compile()
         except Exception as error:  # hls4ml raises Exception itself
@@ -107,8 +109,8 @@ def _built(model: Any) -> str:
 
 def _checked(archive: Archive, project: str) -> Archive:
     """The archive with a project's folder of ours, and with classes of hls4ml alone."""
-    config = archive.document(CONFIG)
-    for each in (archive.document(MODEL), config):
+    model, config = _readable(archive.document(MODEL)), archive.document(CONFIG)
+    for each in (model, config):
         for name in _classes(each):
             # The reader of hls4ml would make an object of any class of any module.
             if re.fullmatch(r"hls4ml(\.\w+)+", name) is None:
@@ -118,7 +120,24 @@ def _checked(archive: Archive, project: str) -> Archive:
         raise ModelFault("the file has no name of a project", "write it again")
     # Its own folder may be anywhere, and data of its test bench are not read.
     settings.update(OutputDir=project, InputData=None, OutputPredictions=None)
-    return Archive({**archive.members, CONFIG: json.dumps(config).encode()})
+    changed = {MODEL: model, CONFIG: config}
+    return Archive({**archive.members, **{name: json.dumps(each).encode() for name, each in changed.items()}})
+
+
+def _readable(document: Any) -> Any:
+    """What hls4ml 1.3.0 reads of what it wrote: types of one bit without arguments, and no quantizers.
+
+    What quantizers made of weights is in the file, and those of QKeras would need QKeras and TensorFlow.
+    """
+    if isinstance(document, list):
+        return [_readable(each) for each in document]
+    if not isinstance(document, dict):
+        return document
+    name = str(document.get("class_name")) if "state" in document else ""
+    if name.startswith(_QUANTIZERS):
+        return None
+    made = {key: _readable(each) for key, each in document.items()}
+    return {**made, "state": {}} if name == _XNOR else made
 
 
 def _classes(document: object) -> Iterator[str]:

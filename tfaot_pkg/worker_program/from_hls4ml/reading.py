@@ -14,6 +14,7 @@ from from_hls4ml import tables
 from from_hls4ml.archive import ARRAY, CONFIG, MODEL, STATE, VERSION, Archive, opened
 from messages import elements
 from messages.fixed_network import (
+    EXPONENT_BITS,
     NETWORK,
     NUMBERS,
     FixedLayer,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 _BACKENDS = ("Vivado", "VivadoAccelerator", "Vitis")
 """Those whose emulator has AP types."""
 _LONGEST_TEXT, _MOST_AXES = 200, 64
+_MOST_POWER = 30
+"""Of a table's range and its first number."""
 _AP = "convert the network with backend='Vitis' or 'Vivado': the emulators of others have other types"
 
 
@@ -105,26 +108,28 @@ class _Reader:
             )
             for each in state["outputs"]
         )
-        types, arrays = {}, {}
+        types, arrays, powers = {}, {}, {}
         for key, value in found.items():
             what = _class_of(value)
             if what == "NamedType" and not _is_unset(key, value["state"]):
                 types[key] = _type(value, name)
-            elif what.endswith("WeightVariable"):
-                if what != "WeightVariable":
-                    raise ModelFault(
-                        f"the layer {name!r} has weights of the kind {what}",
-                        "convert the network without Compression, and without quantizers of powers of two",
-                    )
+            elif what == "WeightVariable":
                 arrays[key] = self._weights(name, key, value["state"])
                 types.setdefault(f"{key}_t", _type(value["state"]["type"], name))
+            elif what == "ExponentWeightVariable":
+                arrays[key], types[f"{key}_t"] = self._powers(name, key, value["state"])
+                powers[f"{key}{EXPONENT_BITS}"] = int(value["state"]["type"]["state"]["precision"]["state"]["width"])
+            elif what.endswith("WeightVariable"):
+                raise ModelFault(
+                    f"the layer {name!r} has weights of the kind {what}", "convert the network without Compression"
+                )
         return FixedLayer(
             name=name,
             kind=kind,
             function=_function(found),
             inputs=tuple(map(str, state["inputs"])),
             outputs=outputs,
-            numbers={k: v + 0 for k, v in found.items() if _is_number(v)},
+            numbers={k: v + 0 for k, v in found.items() if _is_number(v)} | powers,
             texts={k: v for k, v in found.items() if isinstance(v, str) and len(v) <= _LONGEST_TEXT},
             lists={k: tuple(v) for k, v in found.items() if _is_list(v)} | self._axes(found),
             types=types,
@@ -149,6 +154,21 @@ class _Reader:
         flat = [float(f"{float(each):.{places}f}") for each in values.reshape(-1)]
         return self._kept(f"{layer}/{key}", converted(np.array(flat), type_).reshape(values.shape))
 
+    def _powers(self, layer: str, key: str, state: dict[str, Any]) -> tuple[str, FixedType]:
+        """Weights that are powers of two or minus those, as integers, and the type of these."""
+        values = np.asarray(self._archive.array(state["data"]), np.float64)
+        with np.errstate(all="ignore"):
+            # As hls4ml writes them: logarithms, cut off towards 0.
+            exponents = np.trunc(np.log2(np.abs(values)))
+        if not np.all(np.isfinite(exponents)) or np.ptp(exponents) > _MOST_POWER:
+            raise ModelFault(
+                f"{layer}/{key}: powers of two of zero, or of very different size", "choose another quantizer for it"
+            )
+        least, most = int(exponents.min(initial=0)), int(exponents.max(initial=0))
+        whole = np.where(values < 0, -1, 1) * 2 ** (exponents - least).astype(np.int64)
+        width = most - least + 3
+        return self._kept(f"{layer}/{key}", whole), FixedType(width=width, integer=width + least, signed=True)
+
     def _kept(self, name: str, values: Array) -> str:
         if values.dtype == object:
             raise ModelFault(
@@ -160,7 +180,12 @@ class _Reader:
 
     def _with_tables(self, layer: FixedLayer, results: Mapping[str, FixedTensor]) -> FixedLayer:
         """The layer with the tables of its activations, which hls4ml's emulator fills when it starts."""
-        found = _softmax_tables(layer, results) if layer.kind == "Softmax" else _activation_tables(layer)
+        if layer.kind == "Softmax":
+            found = _softmax_tables(layer, results)
+        elif layer.kind == "LayerNormalization":
+            found = _inverse_roots(layer)
+        else:
+            found = _activation_tables(layer)
         made = {name: self._kept(f"{layer.name}/{name}", table) for name, table in found.items()}
         return replace(layer, arrays={**layer.arrays, **made}) if made else layer
 
@@ -192,6 +217,15 @@ def _softmax_tables(layer: FixedLayer, results: Mapping[str, FixedTensor]) -> di
     }  # fmt: skip
 
 
+def _inverse_roots(layer: FixedLayer) -> dict[str, Array]:
+    """Of variances, by their place in the table's range."""
+    epsilon, reach = (int(layer.numbers.get(name, 0)) for name in ("epsilon_power_of_10", "table_range_power2"))
+    if "table_t" not in layer.types or not (0 <= epsilon <= _MOST_POWER and 0 <= reach <= _MOST_POWER):
+        return {}
+    wanted = layer.types["table_t"]
+    return {"inverse_roots": tables.inverse_roots(table_size(layer), wanted, epsilon_power=epsilon, range_power=reach)}
+
+
 def _class_of(value: object) -> str:
     if isinstance(value, dict) and "class_name" in value and isinstance(value.get("state"), dict):
         return str(value["class_name"]).rsplit(".", 1)[-1]
@@ -217,7 +251,8 @@ def _type(named: dict[str, Any], layer: str) -> FixedType:
     if kind == "XnorPrecisionType":
         return FixedType(width=1, integer=1, signed=False, binary=True)
     if kind == "IntegerPrecisionType":
-        return FixedType(width=width, integer=width, signed=signed)
+        # ap_int drops places as integers of C do, towards 0.
+        return FixedType(width=width, integer=width, signed=signed, rounding="TRN_ZERO", whole=True)
     if kind != "FixedPrecisionType":
         raise ModelFault(
             f"the layer {layer!r} has numbers of the type {kind}",
@@ -227,7 +262,7 @@ def _type(named: dict[str, Any], layer: str) -> FixedType:
         raise ModelFault(f"the layer {layer!r} has a type with saturation bits", "leave them out: they are slow, too")
     made = {
         "width": width, "integer": state["integer"], "signed": signed,
-        "rounding": state["rounding_mode"], "overflow": state["saturation_mode"], "binary": False,
+        "rounding": state["rounding_mode"], "overflow": state["saturation_mode"], "binary": False, "whole": False,
     }  # fmt: skip
     return decoded(FixedType, made, f"{layer}: type")
 

@@ -84,6 +84,13 @@ def activation(name: str, size: int, wanted: FixedType) -> Array:
     return converted(np.array([function(_float(x)) for x in inputs]), wanted)
 
 
+def inverse_roots(size: int, wanted: FixedType, *, epsilon_power: int, range_power: int) -> Array:
+    """Of numbers from 10**-epsilon_power on, in `size` equal steps of a range of 2**-range_power."""
+    first, step = _float(10.0**-epsilon_power), _float(math.ldexp(1.0, -range_power) / size)
+    inputs = [_float(first + _float(step * place)) for place in range(size)]
+    return converted(np.array([1.0 / _float(math.sqrt(x)) for x in inputs]), wanted)
+
+
 def _of_index(place: int, size: int, given: FixedType) -> float:
     """The number whose upper bits are an index of the table."""
     bits = address_bits(size)

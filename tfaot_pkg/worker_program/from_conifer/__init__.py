@@ -1,0 +1,1 @@
+"""Decision trees of conifer: its files (JSON), and its C++ with AP types, which g++ compiles."""
