@@ -184,6 +184,7 @@ tf.saved_model.save(module, sys.argv[1], {"serving_default": module.serve})
 """
 
 
+@pytest.mark.nightly
 def test_a_signal_is_longer_than_what_a_saved_model_cuts_off(shared_home_folder: Path, tmp_path: Path) -> None:
     run([_python(shared_home_folder), "-c", _CROPPED, tmp_path / "cropped"], timeout=300)
     text, _, code, printed = _first(tmp_path / "cropped", tmp_path, shared_home_folder)

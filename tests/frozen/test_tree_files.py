@@ -48,7 +48,6 @@ def test_models_give_their_librarys_answers_and_others_are_refused(shared_home_f
         ("forest.joblib", "is a pickle"),
         ("program.skops", "posix.system"),
         ("isolation.skops", "IsolationForest is not supported"),
-        ("pipeline.skops", "Pipeline is not supported"),
         ("beyond.skops", "a node's feature is not below 4"),
         ("entities.xml", "declares a document type or entities"),
         ("outside.xml", "declares a document type or entities"),

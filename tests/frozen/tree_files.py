@@ -103,8 +103,6 @@ def write(folder: str) -> None:
     from messages.requests import ModelFault, Reference
     from messages.sources import ReadTrees, TreesCall
     from sklearn.ensemble import IsolationForest
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
     from skops import io
 
     warnings.simplefilter("ignore")
@@ -142,7 +140,6 @@ def write(folder: str) -> None:
 
     forest = estimators(rng, x)["extra"][0].fit(x, x[:, 0])
     io.dump(IsolationForest(n_estimators=3).fit(x), f"{folder}/isolation.skops")
-    io.dump(make_pipeline(StandardScaler(), forest).fit(x, x[:, 0]), f"{folder}/pipeline.skops")
     io.dump({"run": os.system}, f"{folder}/program.skops")
     joblib.dump(forest, f"{folder}/forest.joblib")
     beyond = estimators(rng, x)["tree"][0].fit(x, x[:, 0])

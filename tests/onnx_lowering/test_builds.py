@@ -37,7 +37,7 @@ def tool(shared_home_folder: Path, tmp_path: Path) -> Tool:
     return run
 
 
-@pytest.mark.sweep("class_token", "quantized_in_float", night=["graph_of_any_size", "gru_tagger", "pruned"])
+@pytest.mark.sweep("class_token", night=["graph_of_any_size", "quantized_in_float"])
 @pytest.mark.parametrize(
     "name", ["class_token", "deep_sets", "graph_of_any_size", "gru_tagger", "images_2d", "pruned", "quantized_in_float"]
 )
@@ -68,6 +68,7 @@ compilation: {batch_sizes: [1, 4], targets: [x86-64-v2, x86-64-v3], precision: {
 """
 
 
+@pytest.mark.nightly
 def test_a_package_of_bfloat16_states_its_price(tool: Tool, networks: Path, tmp_path: Path) -> None:
     (tmp_path / "image_classes.onnx").write_bytes((networks / "files" / "image_classes.onnx").read_bytes())
     spec = tmp_path / "spec.yaml"
@@ -145,6 +146,7 @@ def test_a_package_of_bytes_is_calibrated_and_states_what_layers_cost(
     assert '"calibration rows.npz"' in provenance and sha256_file(tmp_path / "rows.npz") in provenance
 
 
+@pytest.mark.nightly
 def test_labelled_rows_are_judged_by_accuracy_and_auc(tool: Tool, networks: Path, tmp_path: Path) -> None:
     (tmp_path / "image_classes.onnx").write_bytes((networks / "files" / "image_classes.onnx").read_bytes())
     random, spec = np.random.default_rng(8), tmp_path / "spec.yaml"
@@ -163,6 +165,7 @@ def test_labelled_rows_are_judged_by_accuracy_and_auc(tool: Tool, networks: Path
     assert accuracy["theirs"] * 50 == pytest.approx(round(accuracy["theirs"] * 50))
 
 
+@pytest.mark.nightly
 def test_forms_of_precision_are_built_compared_and_timed(tool: Tool, networks: Path, tmp_path: Path) -> None:
     (tmp_path / "image_classes.onnx").write_bytes((networks / "files" / "image_classes.onnx").read_bytes())
     np.savez(tmp_path / "rows.npz", image=np.random.default_rng(8).normal(size=(50, 8, 10, 10)).astype(np.float32))

@@ -126,7 +126,7 @@ def test_a_file_that_a_spec_calls_onnx_is_an_error_that_names_the_right_key(
     assert "model: {qonnx: FILE.onnx}" in told
 
 
-@pytest.mark.sweep("dense", night=["conv2d", "learned_scales"])
+@pytest.mark.sweep(night=["dense"])
 @pytest.mark.parametrize("name", _BYTES)
 def test_packages_have_the_executors_bits_on_100_000_rows(name: str, shared_home_folder: Path, tmp_path: Path) -> None:
     networks = _networks(shared_home_folder, 100_000)

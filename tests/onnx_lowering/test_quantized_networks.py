@@ -70,7 +70,7 @@ def test_networks_have_layers_of_bytes_and_onnx_runtimes_answers(name: str, shar
         assert off.max() < 4 / 255 and np.mean(off > 1e-5) < 0.05
 
 
-@pytest.mark.sweep("recurrent_dynamic", night=["inverted_residual_qdq", "attention_operators"])
+@pytest.mark.sweep(night=["recurrent_dynamic"])
 @pytest.mark.parametrize("name", _LAYERS)
 def test_packages_are_verified_row_by_row_if_scales_are_those_of_calls(
     name: str, shared_home_folder: Path, tmp_path: Path

@@ -1,5 +1,7 @@
 """From decision trees, as their front-end read them (worker_program/from_trees/), to programs.
 
+Trees may follow steps, whose program (onnx_lowering/) comes first.
+
 What a worker wrote is untrusted: forests are checked (forest.py), and types are inferred after this (verifier.py).
 """
 
@@ -37,13 +39,16 @@ _MOST_BYTES = 1 << 20
 _DTYPES = {str(dtype): name for name, dtype in NUMPY_TYPES.items() if dtype.kind == "f"}
 
 
-def lowered(folder: Path) -> Lowered:
-    """The model whose parts are in `folder`. Raises ValueError for anything else."""
+def lowered(folder: Path, before: Lowered | None = None) -> Lowered:
+    """The model whose parts are in `folder`; its trees take what `before` computes, if that is there.
+
+    Raises ValueError for anything else.
+    """
     content = (folder / TREES).read_bytes()
     if len(content) > _MOST_BYTES:
         raise ValueError("the description of trees is too long")
     fitted = decoded(FittedTrees, json.loads(content), TREES)
-    return _Lowering(fitted, _forest_in(folder / FOREST), _forest_in(folder / ENCODER)).lowered()
+    return _Lowering(fitted, _forest_in(folder / FOREST), _forest_in(folder / ENCODER), before).lowered()
 
 
 def _forest_in(path: Path) -> Forest | None:
@@ -56,12 +61,15 @@ def _forest_in(path: Path) -> Forest | None:
 
 
 class _Lowering:
-    def __init__(self, fitted: FittedTrees, forest: Forest | None, encoder: Forest | None) -> None:
+    def __init__(
+        self, fitted: FittedTrees, forest: Forest | None, encoder: Forest | None, before: Lowered | None
+    ) -> None:
         if forest is None:
             raise ValueError("there are no trees")
-        self._fitted, self._forest, self._encoder = fitted, forest, encoder
-        self._operations: list[Operation] = []
-        self._count = 0
+        self._fitted, self._forest, self._encoder, self._before = fitted, forest, encoder, before
+        entry = None if before is None else before.program.entry
+        self._operations: list[Operation] = [] if entry is None else [*entry.operations]
+        self._count = 0 if entry is None else 1 + max(each.id for each in entry.everything())
 
     def lowered(self) -> Lowered:
         fitted, forest = self._fitted, self._forest
@@ -79,10 +87,20 @@ class _Lowering:
         entry = Region(operations=tuple(self._operations), results=tuple(results[each] for each in names))
         return Lowered(program=Program(entry=entry), inputs=(INPUT,), outputs=names)
 
+    def _given(self) -> int:
+        """X, or what the steps before the trees make of it."""
+        wanted = self._of(_DTYPES[self._fitted.input], self._forest.features)
+        if self._before is None:
+            return self.add("parameter", wanted, attributes=Number(number=0))
+        found = self._before.program.entry.results[0]
+        if self._before.inputs != (INPUT,) or self._before.rows.meetings or self._shape(found) != wanted:
+            raise ValueError("the steps before the trees do not fit them")
+        return found
+
     def _columns(self) -> int:
         """X as the trees compare it: with codes of categories, in their type, and with NaN for what is missing."""
         fitted, forest, encoder = self._fitted, self._forest, self._encoder
-        x = self.add("parameter", self._of(_DTYPES[fitted.input], forest.features), attributes=Number(number=0))
+        x = self._given()
         if encoder is not None:
             shape = self._shape(x)
             if (encoder.outputs, encoder.dtype) != (forest.features, fitted.input):

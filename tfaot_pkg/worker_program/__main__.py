@@ -25,6 +25,7 @@ _FUNCTIONS = {
     "build mlir": ("from_mlir.building", "build"),
     "read trees": ("from_trees.reading", "read"),
     "read hls4ml": ("from_hls4ml.reading", "read"),
+    "read conifer": ("from_conifer.reading", "read"),
     "convert": ("dialects", "convert"),
     "graph": ("graph_file", "convert"),
     "propose": ("graph_file", "propose"),

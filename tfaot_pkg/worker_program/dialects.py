@@ -15,6 +15,7 @@ import signatures
 import specialize
 import tensorflow as tf
 import uncompiled
+from google.protobuf import text_format
 from messages.conversions import Convert
 from messages.requests import ModelFault, Nothing, Translate, one_line
 from tensorflow.core.framework import graph_pb2
@@ -141,7 +142,7 @@ def convert(request: Convert, report: Report) -> Nothing:
         frozen = convert_to_constants.convert_variables_to_constants_v2(
             tf.function(serve, input_signature=specs, autograph=False).get_concrete_function(), lower_control_flow=False
         )
-        content = _as_mlir(frozen, signature) if request.form == "mlir" else _as_graph(frozen)
+        content = _as_mlir(frozen, signature) if request.form == "mlir" else _as_graph(frozen, request.form)
     except (ValueError, TypeError, tf.errors.OpError) as error:
         raise ModelFault(f"TensorFlow cannot write the model as {request.form}: {one_line(error)}") from error
     with open(request.out, "wb") as file:
@@ -149,8 +150,10 @@ def convert(request: Convert, report: Report) -> Nothing:
     return Nothing()
 
 
-def _as_graph(frozen: ConcreteFunction) -> bytes:
-    result: bytes = frozen.graph.as_graph_def().SerializeToString(deterministic=True)
+def _as_graph(frozen: ConcreteFunction, form: str) -> bytes:
+    graph = frozen.graph.as_graph_def()
+    text: str = text_format.MessageToString(graph) if form == "graph_text" else ""
+    result: bytes = text.encode() or graph.SerializeToString(deterministic=True)
     return result
 
 

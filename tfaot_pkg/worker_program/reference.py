@@ -24,6 +24,7 @@ _MODELS = {
     "onnx": ("from_onnx.answers", "OnnxModel"),
     "qonnx": ("from_onnx.executed", "QonnxModel"),
     "hls4ml": ("from_hls4ml.emulator", "Hls4mlModel"),
+    "conifer": ("from_conifer.emulator", "ConiferModel"),
     "jax": ("from_mlir.answers", "JaxModel"),
     "trees": ("from_trees.reading", "TreesModel"),
 }
@@ -33,7 +34,8 @@ Such a model has `run` (held arrays by name -> numbers by name, elements.py), `d
 kinds of operations in it, `rejections`, the exceptions that the framework raises for inputs it rejects, and the
 framework's `version`. If its graph can be run node by node it has `walk` (float64_reference.py), and `not_walked`, the
 exceptions for nodes that cannot. With `is_continuous` false, its answers are steps, at thresholds that the library must
-have to the bit: roundings of inputs excuse no difference.
+have to the bit: roundings of inputs excuse no difference. `compared` are the columns of each input that the model
+compares with single numbers, such as categories, which roundings must not change.
 """
 
 
@@ -54,6 +56,7 @@ _NAMES = {
     "onnx": "ONNX Runtime",
     "qonnx": "QONNX",
     "hls4ml": "hls4ml",
+    "conifer": "conifer",
     "jax": "JAX",
     "trees": "the library of the trees",
 }
@@ -218,6 +221,8 @@ def _perturbed_runs(model: Model, feeds: dict[str, Array], request: Reference) -
         return
     for _ in range(request.perturbed):
         moved = {name: nudged(generator, values, model.dtypes[name]) for name, values in feeds.items()}
+        for name, columns in getattr(model, "compared", {}).items():
+            moved[name][:, list(columns)] = feeds[name][:, list(columns)]
         try:
             yield _run(model.run, moved, request)
         except model.rejections:  # the model's own checks reject the perturbed inputs

@@ -48,6 +48,7 @@ from tfaot_pkg.worker_program.messages import graph as messages
 from tfaot_pkg.worker_program.messages.forest import packed
 from tfaot_pkg.worker_program.messages.graph import Feed, Fetch, FoundSizes, FrozenGraph, Outline, OutlineNode
 from tfaot_pkg.worker_program.messages.size_search import search
+from tfaot_pkg.worker_program.messages.sources import TREES
 
 
 def _of_onnx(spec: ModelSpec, parts: Path, reference: Reference) -> Lowered:
@@ -58,15 +59,24 @@ def _of_onnx(spec: ModelSpec, parts: Path, reference: Reference) -> Lowered:
     return onnx_lowered(graph, symbols, operations, model.counts)
 
 
+def of_trees(parts: Path) -> Lowered:
+    """Trees, steps before them, or steps alone, of which worker_program/from_trees/ wrote `parts`. Raises as `make`."""
+    if not (parts / GRAPH).exists():
+        return tree_lowering.lowered(parts)
+    steps = onnx_lowered(read((parts / GRAPH).read_bytes(), read_arrays(parts / TENSORS)), [])
+    return tree_lowering.lowered(parts, steps) if (parts / TREES).exists() else steps
+
+
 def _of_aten(spec: ModelSpec, parts: Path, _: Reference) -> Lowered:
     symbols = [Symbol(each.name, each.maximum, each.minimum) for each in spec.model.symbols]
     return aten_lowered(read_module(parts / MODULE), symbols)
 
 
 _LOWERINGS: Mapping[Format, Callable[[ModelSpec, Path, Reference], Lowered]] = {
-    "trees": lambda _, parts, __: tree_lowering.lowered(parts),
+    "trees": lambda _, parts, __: of_trees(parts),
     "aten": _of_aten,
-    "hls4ml": lambda _, parts, __: hls4ml_lowered(parts),
+    # Both are fixed-point numbers: the readers write networks of one form.
+    **dict.fromkeys(("conifer", "hls4ml"), lambda _, parts, __: hls4ml_lowered(parts)),
     "onnx": _of_onnx,
     "qonnx": _of_onnx,
     "torch": _of_onnx,

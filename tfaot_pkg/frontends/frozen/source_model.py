@@ -18,6 +18,7 @@ from tfaot_pkg.worker_program.messages import graph as messages
 from tfaot_pkg.worker_program.messages.conversions import Values
 from tfaot_pkg.worker_program.messages.requests import Counted, Reference
 from tfaot_pkg.worker_program.messages.sources import (
+    ReadConifer,
     ReadHls4ml,
     ReadMlir,
     ReadOnnx,
@@ -196,6 +197,7 @@ _REQUESTS: Mapping[Format, _Request] = {
         path=path, shapes=shapes, out=out, qonnx=True, constants=constants
     ),
     "hls4ml": lambda path, _, out, *__: ReadHls4ml(path=path, out=out),
+    "conifer": lambda path, _, out, *__: ReadConifer(path=path, out=out),
     "jax": lambda path, _, out, *__: ReadMlir(path=path, out=out),
     "mlir": lambda path, _, out, *__: ReadMlir(path=path, out=out),
     "trees": lambda path, _, out, *more: ReadTrees(path=path, out=out, call=more[-1]),

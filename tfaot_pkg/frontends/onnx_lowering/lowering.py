@@ -240,7 +240,7 @@ def _missing(domain: str) -> tuple[str, str]:
     if domain == QONNX:
         return "this operator is not supported", "quantize to integers: Quant, BipolarQuant and Trunc are"
     if domain in OWN_DOMAINS:
-        return "this operator is not supported", "replace it in the model: docs/onnx-coverage.md lists what is"
+        return "this operator is not supported", "replace it in the model: tfaot-pkg help onnx-coverage lists what is"
     return "this operator is neither ONNX's nor in compilation.operations of the spec", (
         _SAVE_BASIC if domain.startswith(MICROSOFT) else "supply it there: NAME: {source: NAME.cpp, reference: NAME.py}"
     )

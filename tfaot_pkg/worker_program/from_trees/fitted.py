@@ -14,6 +14,7 @@ from messages.wire import encoded
 if TYPE_CHECKING:
     from framework_types import Array
     from from_trees.categories import Column
+    from from_trees.steps import Computed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +31,12 @@ class Fitted:
     codes; then x is rounded to the type of the trees, and numbers equal to `missing` become NaN. `iterations` are those
     that are computed, and those in the file; zeros if the library's own call cannot choose them. `coded` are the
     columns of categories that contain codes, as Column or by their numbers. `notes` say what the file leaves open.
+
+    If there are steps `before` the trees, these take what they compute of x, in float64; without a forest, this is the
+    result.
     """
 
-    forest: Forest
+    forest: Forest | None
     links: tuple[tuple[str, float], ...]
     output: str
     library: str
@@ -49,9 +53,29 @@ class Fitted:
     missing: float | None = None
     iterations: tuple[int, int] = (0, 0)
     notes: tuple[str, ...] = ()
+    before: Computed | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "input", self.input or self.forest.dtype)
+        if self.forest is not None:
+            object.__setattr__(self, "input", self.input or self.forest.dtype)
+
+    @property
+    def trees(self) -> Forest:
+        """The forest, of a model that has one."""
+        assert self.forest is not None
+        return self.forest
+
+    @property
+    def width(self) -> int:
+        """The number of columns of x."""
+        return self.trees.features if self.before is None else self.before.steps.features
+
+    @property
+    def outputs(self) -> int:
+        """The number of sums, or of columns of the result of steps."""
+        if self.before is not None and self.forest is None:
+            return self.before.width
+        return self.trees.outputs
 
 
 class Trees:
@@ -78,14 +102,18 @@ class Trees:
 
 
 def write(fitted: Fitted, folder: str) -> None:
-    """Write FittedTrees and the forests for the host, which makes the program of them (tree_lowering.py)."""
+    """Write the steps, FittedTrees and the forests for the host, which makes the program of them (tree_lowering.py)."""
+    if fitted.before is not None:
+        fitted.before.write(fitted.output, folder)
+    if fitted.forest is None:
+        return
     document = FittedTrees(
         links=tuple(TreesLink(name=name, number=float(number)) for name, number in fitted.links),
         output=fitted.output,
         margin=fitted.margin,
         dtype=fitted.dtype,
         is_flat=fitted.is_flat,
-        input=fitted.input,
+        input=fitted.input if fitted.before is None else "float64",
         missing=None if fitted.missing is None else float(fitted.missing),
     )
     with open(os.path.join(folder, TREES), "w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Read files of decision trees, and run their libraries; the first bytes tell which library wrote a file."""
+"""Read files of decision trees and of scikit-learn, and run their libraries; the first bytes tell who wrote a file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from from_trees import fitted, from_lightgbm, from_xgboost, rows, scikit, tmva
+from from_trees import estimators, fitted, from_lightgbm, from_xgboost, rows, tmva
 from from_trees.categories import Column
 from messages import elements
 from messages.requests import ModelFault, Reference
@@ -29,19 +29,18 @@ def read(request: ReadTrees, report: Report) -> SourceModel:
     made = model_of(request.path, request.call)
     if request.out:
         fitted.write(made, request.out)
-        elements.write_arrays(os.path.join(request.out, rows.FILE), {INPUT: rows.rows_of(made)})
-    forest = made.forest
-    outputs = {"probabilities": len(made.classes), "label": 1}.get(made.output, 0) or forest.outputs
+        elements.write_arrays(os.path.join(request.out, rows.FILE), {INPUT: _rows(request, made)})
+    outputs = {"probabilities": len(made.classes), "label": 1}.get(made.output, 0) or made.outputs
     return SourceModel(
         file=request.path,
         origin=_described(made),
-        inputs=(SourceTensor(name=INPUT, key=INPUT, dtype=made.input, shape=(None, forest.features)),),
+        inputs=(SourceTensor(name=INPUT, key=INPUT, dtype=made.input, shape=(None, made.width)),),
         outputs=(
             SourceTensor(
                 name=made.output, key=made.output, dtype=made.dtype, shape=(None,) if made.is_flat else (None, outputs)
             ),
             *(
-                SourceTensor(name=each, key=each, dtype=forest.total, shape=(None, forest.outputs))
+                SourceTensor(name=each, key=each, dtype=made.trees.total, shape=(None, made.outputs))
                 for each in (made.margin,)
                 if each
             ),
@@ -51,6 +50,12 @@ def read(request: ReadTrees, report: Report) -> SourceModel:
         notes=tuple(_printable(each) for each in made.notes),
         trees=_facts(made, reader_of(request.path).TAKES),
     )
+
+
+def _rows(request: ReadTrees, made: fitted.Fitted) -> Array:
+    if made.before is None:
+        return rows.rows_of(made)
+    return rows.rows_of_steps(made, made.before.steps, estimators.Answers(request.path, request.call).run)
 
 
 def model_of(path: str, call: TreesCall) -> fitted.Fitted:
@@ -75,7 +80,7 @@ def reader_of(path: str) -> ModuleType:
     with open(path, "rb") as file:
         head = file.read(512)
     if head[:2] == b"PK":
-        return scikit
+        return estimators
     if head[:2] == b"\x1f\x8b" or head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
         return tmva
     if head.lstrip()[:1] == b"{":
@@ -140,10 +145,8 @@ class TreesModel:
     """The model in `request.folder`, a file.
 
     The module that reads it has `Answers(path, call)`, with `version`, `dtype` of x, `rejections` and `run(x)`,
-    which returns the result, or several by name.
+    which returns the result, or several by name; those of estimators.py also have `is_continuous` and `compared`.
     """
-
-    is_continuous = False
 
     def __init__(self, request: Reference) -> None:
         wanted = (request.folder, request.call)
@@ -156,6 +159,8 @@ class TreesModel:
         self._outputs = dict(request.fetches)
         self.version, self.rejections = self._answers.version, self._answers.rejections
         self.dtypes = {self._input: self._answers.dtype}
+        self.is_continuous = getattr(self._answers, "is_continuous", False)
+        self.compared = {self._input: getattr(self._answers, "compared", ())}
         self.operations = ["trees"]
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:

@@ -1,7 +1,7 @@
 """scikit-learn's trees, forests and boosted trees, in files of skops.
 
 Only types on skops' own list and those of TRUSTED are created from a file. skops leaves trees off its list because
-scikit-learn follows their indices without checks: `read_model` checks all of them before anything is predicted.
+scikit-learn follows their indices without checks: `read_trees` checks all of them before anything is predicted.
 """
 
 from __future__ import annotations
@@ -14,19 +14,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from from_trees.categories import Column, encoder, frame
+from from_trees.categories import Column, encoder
 from from_trees.fitted import Fitted, Trees
+from from_trees.transformers import ONNX
 from messages import forest as trees
 from messages.requests import ModelFault, one_line
-from messages.sources import TreesCall
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from framework_types import Array
 
-
-TAKES = frozenset({"categories"})
-"""What a call of scikit-learn chooses beside the file: values of categories, because its models encode them."""
 
 TRUSTED = (
     "sklearn.tree._tree.Tree",
@@ -34,10 +31,16 @@ TRUSTED = (
     # The encoder of HistGradientBoosting's categories has a partial of check_array; skops must be told to trust both.
     "functools.partial",
     "sklearn.utils.validation.check_array",
+    # What fitted transformers and networks keep beside their numbers; predictions use none of them.
+    "numpy.dtype",
+    "sklearn.compose._column_transformer.make_column_selector",
+    "sklearn.feature_selection._univariate_selection.f_classif",
+    "sklearn.feature_selection._univariate_selection.f_regression",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
 )
 
-_ONNX = "export it to ONNX with skl2onnx, and name the file in model.onnx"
-_DUMP = 'write it again with scikit-learn: skops.io.dump(model, "model.skops")'
+DUMP = 'write it again with scikit-learn: skops.io.dump(model, "model.skops")'
 
 
 def load(path: str) -> Any:
@@ -46,75 +49,30 @@ def load(path: str) -> Any:
     from skops.io.exceptions import UnsupportedTypeException, UntrustedTypesFoundException
 
     if not zipfile.is_zipfile(path):
-        raise ModelFault(f"{path} is not a file of skops", f"pickles and joblib files are programs: {_DUMP}")
+        raise ModelFault(f"{path} is not a file of skops", f"pickles and joblib files are programs: {DUMP}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = io.load(path, trusted=list(TRUSTED))
     except UntrustedTypesFoundException as error:
-        raise ModelFault(f"{path} has types that are not supported: {one_line(error)}", _ONNX) from error
+        raise ModelFault(f"{path} has types that are not supported: {one_line(error)}", ONNX) from error
     except (UnsupportedTypeException, zipfile.BadZipFile, KeyError, ValueError, TypeError, AttributeError, ImportError,
             IndexError, OSError, EOFError, RecursionError) as error:  # fmt: skip
         raise ModelFault(
-            f"{path} is damaged, or of another version of scikit-learn: {one_line(error)}", _DUMP
+            f"{path} is damaged, or of another version of scikit-learn: {one_line(error)}", DUMP
         ) from error
     return model
 
 
-def fitted_of(path: str, call: TreesCall) -> Fitted:
-    """The model in the file as data."""
-    return read_model(load(path), call)
+def read_trees(model: Any, dtype: str) -> Fitted:
+    """The estimator as data, which is one of READERS, with x of type `dtype`, "" for that of the trees.
 
-
-class Answers:
-    """scikit-learn's own answers (reading.py)."""
-
-    def __init__(self, path: str, call: TreesCall) -> None:
-        import sklearn
-
-        self._model = load(path)
-        # Nothing is predicted before all numbers of the trees are checked.
-        self._read = read_model(self._model, call)
-        self.dtype = self._read.input
-        self.version, self.rejections = sklearn.__version__, (ValueError,)
-
-    def run(self, x: Array) -> Array:
-        """Probabilities of classes [batch, classes], or predictions [batch]."""
-        if any(each.is_text for each in self._read.columns):
-            x = frame(np.asarray(x), self._read.columns, self._read.features)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if hasattr(self._model, "classes_"):
-                probabilities: Array = self._model.predict_proba(x)
-                return probabilities
-            predictions: Array = self._model.predict(x).astype(np.float64, copy=False)
-            return predictions
-
-
-def read_model(model: Any, call: TreesCall) -> Fitted:
-    """The estimator as data, with x of the type that `call` asks for.
-
-    Raises ModelFault, which names what is not supported.
+    Raises ModelFault, which names what is not supported, and errors of Python if it is damaged or was not fitted.
     """
-    kind = type(model)
-    known = _READERS.get(kind.__name__) if kind.__module__.startswith("sklearn.") else None
-    if known is None:
-        raise ModelFault(f"{kind.__module__}.{kind.__name__} is not supported", _hint_of(kind.__name__))
-    if call.categories == "codes":
-        raise ModelFault(
-            "trees.categories is codes, and scikit-learn's models take values and encode them", "set it to values"
-        )
-    try:
-        return known(model, call.dtype)
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
-        why = one_line(error)
-        raise ModelFault(f"the {kind.__name__} is damaged, or was not fitted: {why}", _DUMP) from error
+    return READERS[type(model).__name__](model, dtype)
 
 
-def _hint_of(name: str) -> str:
-    if name == "Pipeline":
-        return f"apply its steps before the forest in your own code and take the last step alone, or {_ONNX}"
-    return f"supported are trees, forests, gradient boosting, AdaBoost and Bagging of trees; others: {_ONNX}"
+_OF_TREES = f"supported are DecisionTree and ExtraTree; others: {ONNX}"
 
 
 def _number_of_nodes(left: np.ndarray) -> np.ndarray:
@@ -247,9 +205,9 @@ def _mean(model: Any, dtype: str, estimators: list[tuple[Any, Array | None]]) ->
 def _bagging(model: Any, dtype: str) -> Fitted:
     for estimator in model.estimators_:
         if not type(estimator).__name__.startswith(("DecisionTree", "ExtraTree")):
-            raise ModelFault(f"Bagging of {type(estimator).__name__} is not supported", _hint_of(""))
+            raise ModelFault(f"Bagging of {type(estimator).__name__} is not supported", _OF_TREES)
         if hasattr(model, "classes_") and len(estimator.classes_) != len(model.classes_):
-            raise ModelFault("Bagging whose trees did not see all classes is not supported", _ONNX)
+            raise ModelFault("Bagging whose trees did not see all classes is not supported", ONNX)
     return _mean(model, dtype, list(zip(model.estimators_, model.estimators_features_, strict=True)))
 
 
@@ -258,7 +216,7 @@ def _adaboost(model: Any, dtype: str) -> Fitted:
     count, builder = len(model.classes_), _Builder()
     for estimator, weight in zip(model.estimators_, model.estimator_weights_, strict=False):
         if not type(estimator).__name__.startswith(("DecisionTree", "ExtraTree")):
-            raise ModelFault(f"AdaBoost of {type(estimator).__name__} is not supported", _hint_of(""))
+            raise ModelFault(f"AdaBoost of {type(estimator).__name__} is not supported", _OF_TREES)
         votes = estimator.classes_.take(_leaf_values(estimator, estimator).argmax(1))
         # As decision_function: weight for the class that is voted for, and as much in total against all others.
         values = np.where(votes[:, None] == model.classes_[None, :], weight, -1 / (count - 1) * weight)
@@ -279,7 +237,7 @@ def _boosting(model: Any, dtype: str) -> Fitted:
             _add_tree(builder, estimator, model.learning_rate * estimator.tree_.value[:, 0, :1], target=target)
     features = model.n_features_in_
     if not (model.init_ == "zero" or type(model.init_).__name__.startswith("Dummy")):
-        raise ModelFault(f"GradientBoosting that starts with {type(model.init_).__name__} is not supported", _ONNX)
+        raise ModelFault(f"GradientBoosting that starts with {type(model.init_).__name__} is not supported", ONNX)
     # With a Dummy estimator the start is the same for all rows: one row of zeros finds it.
     base = model._raw_predict_init(np.zeros((1, features), np.float32))[0]
     made = builder.forest(dtype="float32", features=features, outputs=outputs, base=base)
@@ -301,7 +259,7 @@ def _histogram(model: Any, dtype: str) -> Fitted:
     made = builder.forest(dtype=dtype or "float64", features=len(columns), outputs=outputs, base=base)
     link = type(model._loss.link).__name__
     if link not in ("IdentityLink", "LogitLink", "MultinomialLogit", "LogLink"):
-        raise ModelFault(f"the link {link} is not supported", _ONNX)
+        raise ModelFault(f"the link {link} is not supported", ONNX)
     # By name, because the classes are private: an unknown one must not be taken for another.
     links = {
         "IdentityLink": (), "LogitLink": (("sigmoid of second", 1.0),), "MultinomialLogit": (("softmax", 0.0),),
@@ -363,7 +321,7 @@ def _bits_of(words: npt.ArrayLike, count: int) -> np.ndarray:
     return (np.asarray(words)[places // 32] >> (places % 32).astype(np.uint32) & 1).astype(bool)
 
 
-_READERS = {
+READERS = {
     **dict.fromkeys(("RandomForestClassifier", "RandomForestRegressor", "ExtraTreesClassifier", "ExtraTreesRegressor"),
                     _forest),
     **dict.fromkeys(("DecisionTreeClassifier", "DecisionTreeRegressor", "ExtraTreeClassifier", "ExtraTreeRegressor"),

@@ -188,8 +188,8 @@ class Lifted:
 class Convert(OfSignature):
     """Write the signature of the SavedModel in `folder` to the file `out`.
 
-    As text of MLIR's TensorFlow dialect, or as a GraphDef.
+    As text of MLIR's TensorFlow dialect, or as a GraphDef, binary or text.
     """
 
-    form: Literal["mlir", "graph"]
+    form: Literal["mlir", "graph", "graph_text"]
     out: str

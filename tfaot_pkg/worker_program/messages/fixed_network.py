@@ -1,4 +1,4 @@
-"""Networks of fixed-point numbers, as the reader of hls4ml's files writes them and the host lowers them.
+"""Networks of fixed-point numbers, as the readers of hls4ml's and conifer's files write them and the host lowers them.
 
 A number of such a network is an integer times 2**-fraction. Its type says how many bits it has, and what a conversion
 to it does with those that it has not (AP types of Vitis HLS, UG1399, "Arbitrary Precision Fixed-Point Data Types").
@@ -19,6 +19,8 @@ NETWORK, NUMBERS = "network.json", "numbers.npz"
 Rounding = Literal["TRN", "TRN_ZERO", "RND", "RND_ZERO", "RND_INF", "RND_MIN_INF", "RND_CONV"]
 Overflow = Literal["WRAP", "SAT", "SAT_ZERO", "SAT_SYM"]
 
+EXPONENT_BITS = "_exponent_bits"
+"""Behind the name of weights that are powers of two: a number of the layer, the bits of their exponents."""
 MOST_BITS = 1024
 """Of a type; the host says which of its types it computes."""
 MOST_NUMBERS = 1 << 24
@@ -31,7 +33,7 @@ _MOST_AXES = 8
 class FixedType:
     """`ap_fixed<width, integer, rounding, overflow>`, or `ap_ufixed` if it is not `signed`.
 
-    It is `binary` if it is a bit that stands for -1 or 1.
+    It is `binary` if it is a bit that stands for -1 or 1, and `whole` if it is `ap_int` or `ap_uint`.
     """
 
     width: int
@@ -40,6 +42,7 @@ class FixedType:
     rounding: Rounding = "TRN"
     overflow: Overflow = "WRAP"
     binary: bool = False
+    whole: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.width <= MOST_BITS or abs(self.integer) > MOST_BITS:
@@ -68,6 +71,10 @@ class FixedType:
         return self.low + (self.signed and self.overflow == "SAT_SYM")
 
 
+INT = FixedType(width=32, integer=32, signed=True, rounding="TRN_ZERO")
+"""`int` of C, to which numbers are converted that are places in tables."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedTensor:
     """A result of a layer: its shape without the batch, and the type of its elements."""
@@ -83,7 +90,7 @@ class FixedTensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedLayer:
-    """A layer of hls4ml, of the class `kind`, with its attributes by their names in hls4ml.
+    """A layer of hls4ml, of the class `kind`, with its attributes by their names in hls4ml; or trees of conifer.
 
     `function` is the one that hls4ml calls for it, "" if it calls none. `inputs` are names of results. `arrays` are
     names of its arrays in the file NUMBERS, in which they are integers of their types: weights by the names of hls4ml,
@@ -143,6 +150,11 @@ def inverse_type(layer: FixedLayer) -> FixedType:
     return layer.types.get("inv_inp_t", layer.types["exp_table_t"])
 
 
+def small_negative(wanted: FixedType) -> int:
+    """What `ap_int(double)` makes of numbers between -0.5 and 0: 1, by an error of Xilinx's header (ap_int_base.h)."""
+    return _within(1, wanted)
+
+
 def converted(values: np.ndarray, wanted: FixedType) -> np.ndarray:
     """Floats as integers of a type, as `ap_fixed(double)` converts them. An object array for more than 63 bits."""
     exact = [_whole(float(each), wanted) for each in np.asarray(values, np.float64).reshape(-1)]
@@ -154,6 +166,8 @@ def _whole(value: float, wanted: FixedType) -> int:
     if not math.isfinite(value):
         # Its exponent is that of 2**1024: all bits that remain are zeros.
         return 0 if wanted.overflow == "WRAP" else _within(-(1 << 2000) if value < 0 else 1 << 2000, wanted)
+    if wanted.whole and -0.5 < value < 0:
+        return small_negative(wanted)
     numerator, denominator = value.as_integer_ratio()
     shift = wanted.fraction
     if shift >= 0:

@@ -36,7 +36,7 @@ from .graph import (
     OfSignature,
     Weight,
 )
-from .sources import BuildMlir, ReadHls4ml, ReadMlir, ReadOnnx, ReadTrees, SourceModel, TreesCall
+from .sources import BuildMlir, ReadConifer, ReadHls4ml, ReadMlir, ReadOnnx, ReadTrees, SourceModel, TreesCall
 
 
 class ModelFault(Exception):
@@ -263,7 +263,7 @@ class Reference(OfSignature):
     jit: bool = False
     perturbed: int = 0
     tolerant: bool = False
-    framework: Literal["tensorflow", "onnx", "qonnx", "hls4ml", "jax", "trees"] = "tensorflow"
+    framework: Literal["tensorflow", "onnx", "qonnx", "hls4ml", "conifer", "jax", "trees"] = "tensorflow"
     feeds: Mapping[str, str] = field(default_factory=dict)
     fetches: Mapping[str, str] = field(default_factory=dict)
     by_row: bool = False
@@ -403,6 +403,7 @@ OPERATIONS: Mapping[str, tuple[type[Any], type[Any]]] = {
     "build mlir": (BuildMlir, Nothing),
     "read trees": (ReadTrees, SourceModel),
     "read hls4ml": (ReadHls4ml, SourceModel),
+    "read conifer": (ReadConifer, SourceModel),
     "convert": (Convert, Nothing),
     "graph": (ConvertGraph, Nothing),
     "propose": (ProposeGraph, ProposedGraph),

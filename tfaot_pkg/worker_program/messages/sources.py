@@ -128,6 +128,14 @@ class ReadHls4ml:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadConifer:
+    """Read the file `path` of conifer; write its parts (fixed_network.py) to the folder `out` if there is one."""
+
+    path: str
+    out: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadMlir:
     """Read the file `path`: an artifact of jax.export, a StableHLO module, or functions of TensorFlow's dialect.
 

@@ -1,0 +1,286 @@
+"""Files of scikit-learn's pipelines and estimators for the tests, with their own answers.
+
+    FRONTEND/bin/python pipeline_files.py WORKER_PROGRAM FOLDER
+
+NAME.parts has what was read of NAME.skops, cases.json what is expected of it, refused.json why others were not read.
+"""
+
+import json
+import os
+import sys
+import warnings
+from dataclasses import asdict
+
+import numpy as np
+
+COLUMNS = ("pt", "eta", "phi", "mass", "charge", "layer")
+_COUNT = 400
+
+
+def data(rng):
+    """Inputs [rows, 6]: four numbers of different scales, and two columns of categories; targets of several kinds."""
+    x = rng.normal(size=(_COUNT, 6)) * [30, 2, 1, 0.1, 1, 1] + [50, 0, 0, 0.5, 0, 0]
+    x[:, 4], x[:, 5] = rng.choice([-1, 0, 1], _COUNT), rng.choice([2, 5, 11, 13], _COUNT)
+    signal = (x[:, 0] - 50) / 30 * x[:, 1] + np.sin(3 * x[:, 2]) + x[:, 4] + rng.normal(size=_COUNT) / 4
+    return x, signal, (signal > -0.4).astype(int) + (signal > 0.6)
+
+
+def missing(rng, x):
+    return np.where(rng.random(x.shape) < 0.15, np.nan, x)
+
+
+def models(rng):
+    """Name -> estimator, inputs, targets. Answers of `trees` behind exact steps must be equal to the bit."""
+    from sklearn import (
+        compose,
+        decomposition,
+        discriminant_analysis,
+        ensemble,
+        feature_selection,
+        impute,
+        linear_model,
+        neural_network,
+        preprocessing,
+        svm,
+        tree,
+    )
+    from sklearn.pipeline import make_pipeline, make_union
+
+    x, y, three = data(rng)
+    two, texts = three > 0, np.array(["muon", "electron", "jet"])[three]
+    gaps = missing(rng, x)
+    small = {"max_iter": 30, "hidden_layer_sizes": (7, 5), "random_state": 0}
+    scaled = preprocessing.StandardScaler
+    logistic = linear_model.LogisticRegression
+    found = {}
+    for name, transformer, given in (
+        ("standard", scaled(), x),
+        ("no_mean", scaled(with_mean=False), x),
+        ("no_std", scaled(with_std=False), x),
+        ("robust", preprocessing.RobustScaler(), x),
+        ("uncentered", preprocessing.RobustScaler(with_centering=False), x),
+        ("unscaled", preprocessing.RobustScaler(with_scaling=False), x),
+        ("minmax", preprocessing.MinMaxScaler((-1, 2)), x),
+        ("clipped", preprocessing.MinMaxScaler(clip=True), x),
+        ("maxabs", preprocessing.MaxAbsScaler(), x),
+        ("l1", preprocessing.Normalizer("l1"), x),
+        ("l2", preprocessing.Normalizer(), x),
+        ("max", preprocessing.Normalizer("max"), x),
+        ("binarizer", preprocessing.Binarizer(threshold=0.3), x),
+        ("bins", preprocessing.KBinsDiscretizer(4, quantile_method="averaged_inverted_cdf"), x),
+        ("bin_numbers", preprocessing.KBinsDiscretizer(3, encode="ordinal", strategy="uniform"), x),
+        ("pca", decomposition.PCA(3), x),
+        ("whitened", decomposition.PCA(2, whiten=True), x),
+        ("svd", decomposition.TruncatedSVD(3), x),
+        ("polynomial", preprocessing.PolynomialFeatures(3), x),
+        ("interactions", preprocessing.PolynomialFeatures(2, interaction_only=True, include_bias=False), x),
+        ("log1p", preprocessing.FunctionTransformer(np.log1p), abs(x)),
+        ("sqrt", preprocessing.FunctionTransformer(np.sqrt), abs(x)),
+        ("identity", preprocessing.FunctionTransformer(), x),
+        ("variance", feature_selection.VarianceThreshold(0.5), x),
+        ("best", feature_selection.SelectKBest(k=3), x),
+        ("chosen", feature_selection.SelectFromModel(linear_model.Lasso(0.1)), x),
+        ("mean", impute.SimpleImputer(), gaps),
+        ("median", impute.SimpleImputer(strategy="median", add_indicator=True), gaps),
+        ("frequent", impute.SimpleImputer(strategy="most_frequent"), gaps),
+        ("constant", impute.SimpleImputer(strategy="constant", fill_value=-7), gaps),
+        ("sentinel", impute.SimpleImputer(missing_values=-1), x),
+        ("one_hot", compose.make_column_transformer((preprocessing.OneHotEncoder(handle_unknown="ignore"), [4, 5])), x),
+        ("dropped", compose.make_column_transformer((preprocessing.OneHotEncoder(drop="first"), [4, 5])), x),
+        ("with_nan", compose.make_column_transformer((preprocessing.OneHotEncoder(handle_unknown="ignore"), [4, 5])), gaps),
+        ("ordinal", compose.make_column_transformer(
+            (preprocessing.OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-2, encoded_missing_value=-3),
+             [5, 4])), gaps),
+        ("union", make_union(scaled(), decomposition.PCA(2)), x),
+        ("mixed", compose.make_column_transformer(
+            (make_pipeline(impute.SimpleImputer(), scaled()), slice(0, 2)),
+            (preprocessing.OneHotEncoder(handle_unknown="ignore"), [5]), ("drop", [4]), remainder=impute.SimpleImputer()), gaps),
+    ):  # fmt: skip
+        found[f"t_{name}"] = (transformer, given, three)
+        found[f"p_{name}"] = (
+            make_pipeline(transformer, "passthrough", scaled(with_mean=False), logistic()),
+            given,
+            three,
+        )
+    for name, model in (
+        ("least_squares", linear_model.LinearRegression()),
+        ("unbiased", linear_model.LinearRegression(fit_intercept=False)),
+        ("ridge", linear_model.Ridge()),
+        ("ridge_cv", linear_model.RidgeCV()),
+        ("lasso", linear_model.Lasso(0.01)),
+        ("elastic", linear_model.ElasticNetCV(cv=2)),
+        ("bayesian", linear_model.BayesianRidge()),
+        ("huber", linear_model.HuberRegressor()),
+        ("descent", linear_model.SGDRegressor()),
+        ("svr", svm.LinearSVR()),
+        ("network", neural_network.MLPRegressor(**small)),
+    ):
+        found[f"r_{name}"] = (make_pipeline(scaled(), model), x, y)
+    for name, model in (
+        ("poisson", linear_model.PoissonRegressor()),
+        ("gamma", linear_model.GammaRegressor()),
+        ("poisson_network", neural_network.MLPRegressor(loss="poisson", **small)),
+    ):
+        found[f"r_{name}"] = (make_pipeline(scaled(), model), x, abs(y) + 0.1)
+    for name, model in (("outputs", linear_model.Ridge()), ("output_network", neural_network.MLPRegressor(**small))):
+        found[f"r_{name}"] = (make_pipeline(scaled(), model), x, np.stack([y, -2 * y + x[:, 1]], 1))
+    found["r_column"] = (linear_model.LinearRegression(), x, y[:, None])
+    for name, model in (
+        ("logistic", logistic()),
+        ("cv", linear_model.LogisticRegressionCV(Cs=2, cv=2, l1_ratios=(0,), use_legacy_attributes=False)),
+        ("discriminant", discriminant_analysis.LinearDiscriminantAnalysis()),
+        ("log_loss", linear_model.SGDClassifier(loss="log_loss")),
+        ("hinge", linear_model.SGDClassifier()),
+        ("svc", svm.LinearSVC()),
+        ("ridge", linear_model.RidgeClassifier()),
+        ("perceptron", linear_model.Perceptron()),
+        *((f"network_{each}", neural_network.MLPClassifier(activation=each, **small))
+          for each in ("relu", "tanh", "logistic", "identity")),
+    ):  # fmt: skip
+        found[f"c_{name}"] = (make_pipeline(scaled(), model), x, texts)
+        found[f"c_{name}_two"] = (make_pipeline(scaled(), model), x, two)
+    found["c_alone"] = (logistic(max_iter=5), x, two)
+    codes = compose.make_column_transformer(
+        (preprocessing.OrdinalEncoder(), [5, 4]), remainder="passthrough", sparse_threshold=0
+    )
+    for name, steps, model, given, target in (
+        ("forest", [scaled()], ensemble.RandomForestClassifier(9, max_depth=5), x, three),
+        ("tree", [preprocessing.MinMaxScaler()], tree.DecisionTreeRegressor(max_depth=6), x, y),
+        ("boosted", [preprocessing.RobustScaler()], ensemble.GradientBoostingClassifier(n_estimators=9), x, three),
+        ("boosted_two", [impute.SimpleImputer()], ensemble.GradientBoostingRegressor(n_estimators=9), gaps, y),
+        ("histogram", [scaled()], ensemble.HistGradientBoostingClassifier(max_iter=9), gaps, three),
+        ("coded", [codes], ensemble.HistGradientBoostingClassifier(max_iter=9, categorical_features=[0, 1]), x, two),
+        ("own_codes", ["passthrough"], ensemble.HistGradientBoostingRegressor(max_iter=9, categorical_features=[5]), x, y),
+        ("extra", [impute.SimpleImputer(add_indicator=True), preprocessing.MaxAbsScaler()],
+         ensemble.ExtraTreesRegressor(9, max_depth=5), gaps, y),
+        ("ada", [scaled()], ensemble.AdaBoostClassifier(n_estimators=5), x, three),
+        ("bagging", [scaled()], ensemble.BaggingRegressor(n_estimators=5, max_features=0.5), x, y),
+        ("behind_pca", [scaled(), decomposition.PCA(3)], ensemble.RandomForestRegressor(9, max_depth=5), x, y),
+    ):  # fmt: skip
+        found[f"trees_{name}"] = (make_pipeline(*steps, model), given, target)
+    return found
+
+
+def frames(rng):
+    """Models that choose columns of data frames by their names."""
+    import pandas as pd
+    from sklearn import compose, ensemble, impute, linear_model, preprocessing
+    from sklearn.pipeline import make_pipeline
+
+    x, y, three = data(rng)
+    frame = pd.DataFrame(missing(rng, x), columns=list(COLUMNS))
+    frame["charge"], frame["layer"] = x[:, 4].astype(int), x[:, 5].astype(int)
+    numbers = make_pipeline(impute.SimpleImputer(strategy="median", add_indicator=True), preprocessing.StandardScaler())
+    chosen = compose.make_column_transformer(
+        (preprocessing.OneHotEncoder(), ["layer"]), (numbers, ["mass", "pt", "eta"]), remainder="drop"
+    )
+    selected = compose.make_column_transformer(
+        (numbers, compose.make_column_selector(pattern="pt|eta|phi|mass")),
+        (preprocessing.OrdinalEncoder(), ["charge", "layer"]),
+    )
+    return {
+        "frame_linear": (make_pipeline(chosen, linear_model.LogisticRegression()), frame, three),
+        "trees_frame": (make_pipeline(selected, ensemble.RandomForestRegressor(9, max_depth=5)), frame, y),
+    }
+
+
+def refused(rng):
+    """File -> estimator or content that is not read."""
+    import pandas as pd
+    from sklearn import compose, ensemble, impute, linear_model, naive_bayes, pipeline, preprocessing, svm
+
+    x, y, three = data(rng)
+    made, line = pipeline.make_pipeline, linear_model.LinearRegression()
+    texts = pd.DataFrame({"a": x[:, 0], "b": np.array(["x", "y", "z"])[three]})
+    text = compose.make_column_transformer((preprocessing.OneHotEncoder(), ["b"]), remainder="passthrough")
+    damaged = made(preprocessing.StandardScaler(), linear_model.LinearRegression()).fit(x, y)
+    del damaged[0].scale_
+    wider = made(preprocessing.StandardScaler(), ensemble.RandomForestRegressor(2, max_depth=2)).fit(x, y)
+    wider.steps[0] = ("imputer", impute.SimpleImputer().fit(x[:, :3]))
+    return {
+        "bayes": naive_bayes.GaussianNB().fit(x, three),
+        "kernel": made(preprocessing.StandardScaler(), svm.SVC()).fit(x, three),
+        "quantiles": made(preprocessing.QuantileTransformer(n_quantiles=9), line).fit(x, y),
+        "texts": made(text, linear_model.LogisticRegression()).fit(texts, three),
+        "function": made(preprocessing.FunctionTransformer(np.sinh), line).fit(x / 100, y),
+        "weighted": made(pipeline.FeatureUnion([("a", preprocessing.StandardScaler())], transformer_weights={"a": 2}),
+                         linear_model.LinearRegression()).fit(x, y),
+        "rare": made(preprocessing.OneHotEncoder(min_frequency=5, handle_unknown="infrequent_if_exist"), line).fit(x, y),
+        "huber": linear_model.SGDClassifier(loss="modified_huber").fit(x, three),
+        "many": made(preprocessing.PolynomialFeatures(3), line).fit(x, y).set_params(polynomialfeatures__degree=99),
+        "unfitted": made(preprocessing.StandardScaler(), linear_model.Ridge()),
+        "damaged": damaged,
+        "other_width": wider,
+        "multilabel": made(preprocessing.StandardScaler(), linear_model.RidgeClassifier()).fit(
+            x, np.stack([three > 0, three > 1], 1)),
+    }  # fmt: skip
+
+
+def _answer(model, x):
+    if hasattr(model, "classes_"):
+        return (model.predict_proba if hasattr(model, "predict_proba") else model.decision_function)(x)
+    made = (model.predict if hasattr(model, "predict") else model.transform)(x)
+    return made.toarray() if hasattr(made, "toarray") else made
+
+
+def write(folder: str) -> None:
+    import pandas as pd
+    from from_trees import estimators, reading
+    from messages.requests import ModelFault, Reference
+    from messages.sources import ReadTrees, TreesCall
+    from skops import io
+
+    warnings.simplefilter("ignore")
+    rng, cases = np.random.default_rng(0), {}
+    for name, (model, given, target) in {**models(rng), **frames(rng)}.items():
+        model.fit(given, target)
+        path, place = f"{folder}/{name}.skops", f"{folder}/{name}.parts"
+        io.dump(model, path)
+        os.makedirs(place)
+        found = reading.read(ReadTrees(path=path, out=place), None)
+        with np.load(f"{place}/rows.npz") as file:
+            drawn = file["x"]
+        asked = np.concatenate([np.asarray(given, np.float64), drawn])
+        if name in ("p_dropped", "t_dropped"):
+            asked = asked[: len(given)]
+        as_given = pd.DataFrame(asked, columns=list(COLUMNS)) if name.startswith(("frame", "trees_frame")) else asked
+        right = _answer(model, as_given)
+        feeds, fetches = ({each.name: each.key for each in side} for side in (found.inputs, found.outputs))
+        request = Reference(folder=path, tags=(), signature="", inputs="", out="", batch_sizes=(),
+                            batched=(), stacked=(), framework="trees", feeds=feeds, fetches=fetches)  # fmt: skip
+        runs = reading.TreesModel(request)
+        (theirs,) = runs.run({"x": asked}).values()
+        assert np.array_equal(theirs, right, equal_nan=True), name
+        np.savez(f"{place}/case.npz", x=asked, right=np.asarray(right, np.float64))
+        cases[name] = {
+            "output": found.outputs[0].name, "shape": found.outputs[0].shape, "origin": found.origin,
+            "continuous": runs.is_continuous, "drawn": len(drawn), "missing": int(np.isnan(drawn).sum()),
+            "categories": [asdict(each)["values"] for each in found.trees.categories],
+            "columns": found.trees.columns, "compared": runs.compared["x"],
+        }  # fmt: skip
+    with open(f"{folder}/cases.json", "w", encoding="utf-8") as opened:
+        json.dump(cases, opened)
+    why = {}
+    for name, model in refused(rng).items():
+        io.dump(model, f"{folder}/{name}.refused")
+        try:
+            reading.model_of(f"{folder}/{name}.refused", TreesCall())
+            why[name] = ["", ""]
+        except ModelFault as fault:
+            why[name] = [fault.message.replace(f"{folder}/", ""), fault.hint]
+    for name, call in (("codes", TreesCall(categories="codes")), ("float32", TreesCall(dtype="float32"))):
+        from sklearn.preprocessing import OneHotEncoder
+
+        try:
+            estimators.read_model(OneHotEncoder().fit([[0.1], [0.2]]), call)
+            why[name] = ["", ""]
+        except ModelFault as fault:
+            why[name] = [fault.message, fault.hint]
+    with open(f"{folder}/refused.json", "w", encoding="utf-8") as opened:
+        json.dump(why, opened)
+
+
+if __name__ == "__main__":
+    program, place = sys.argv[1:]
+    sys.path.insert(0, program)
+    write(place)

@@ -1,0 +1,99 @@
+"""Pipelines and estimators of scikit-learn are read with its own answers, and others are refused by their names."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.verifier import verified
+from tfaot_pkg.frontends.frozen.lowered import of_trees
+from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
+from tfaot_pkg.ground.arrays import read_arrays
+from tfaot_pkg.ground.process import run
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+
+pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(900)]
+_WORKER = Path(__file__).resolve().parents[2] / "tfaot_pkg" / "worker_program"
+_INEXACT = {"trees_behind_pca", "trees_boosted", "trees_histogram", "trees_coded", "trees_ada"}
+"""Products before the trees, or special functions behind them; all other trees agree to the bit."""
+
+
+@pytest.fixture(scope="module")
+def folder(shared_home_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+    frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["trees"])
+    folder = tmp_path_factory.mktemp("pipelines")
+    # Small models: threads only wait for one another.
+    one = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    program = Path(__file__).with_name("pipeline_files.py")
+    run([frontend.python, "-I", program, _WORKER, folder], timeout=800, env=one)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cases(folder: Path) -> Mapping[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "cases.json").read_text())
+    return found
+
+
+def test_programs_give_scikit_learns_answers(folder: Path, cases: Mapping[str, Any]) -> None:
+    off: dict[str, float] = {}
+    for name, case in cases.items():
+        asked = read_arrays(folder / f"{name}.parts" / "case.npz")
+        made = of_trees(folder / f"{name}.parts")
+        (ours,) = interpret.run(verified(made.program, "lowering"), len(asked["x"]), [asked["x"]])
+        theirs = asked["right"]
+        assert made.outputs == (case["output"],), name
+        assert ours.dtype == theirs.dtype and ours.shape == theirs.shape, name
+        assert [*ours.shape[1:]] == case["shape"][1:], name
+        if name.startswith("trees_") and name not in _INEXACT:
+            assert ours.tobytes() == theirs.tobytes(), name
+        scale = np.nanmax(np.abs(theirs), initial=1.0)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=2e-12 * scale, err_msg=name)
+        off[name] = float(np.nanmax(np.abs(ours - theirs), initial=0.0) / scale)
+    assert len(off) > 90 and max(off.values()) < 2e-12
+
+
+def test_facts_say_what_x_contains_and_how_it_is_tried(cases: Mapping[str, Any]) -> None:
+    linear, trees = cases["frame_linear"], cases["trees_frame"]
+    assert linear["columns"] == ["pt", "eta", "phi", "mass", "charge", "layer"]
+    assert linear["categories"] == [[2, 5, 11, 13]] and linear["compared"] == [5]
+    assert trees["categories"] == [[-1, 0, 1], [2, 5, 11, 13]]
+    assert linear["output"] == "probabilities" and cases["c_svc"]["output"] == "scores"
+    assert "StandardScaler, LogisticRegression of scikit-learn" in cases["c_logistic"]["origin"]
+    # Pairs of rows at the thresholds of trees, to the bit; not behind sums, whose order is nobody's.
+    assert cases["trees_forest"]["drawn"] > 256 and not cases["trees_forest"]["continuous"]
+    assert cases["trees_behind_pca"]["drawn"] == 256 and cases["trees_behind_pca"]["continuous"]
+    # Missing numbers only in columns that may have them.
+    assert cases["c_logistic"]["missing"] == 0
+    assert cases["p_mean"]["missing"] > 0 and cases["trees_histogram"]["missing"] > 0
+
+
+def test_others_are_refused_by_their_names(folder: Path) -> None:
+    refused = json.loads((folder / "refused.json").read_text())
+    for name, why, hint in (
+        ("bayes", "GaussianNB is not supported", "supported estimators: "),
+        ("kernel", "SVC is not supported at the end of a pipeline", "export it to ONNX"),
+        ("quantiles", "QuantileTransformer is not supported in pipelines", "supported transformers: "),
+        ("texts", "OneHotEncoder of a column of texts is not supported", "encode them as numbers"),
+        ("function", "FunctionTransformer of sinh is not supported", "log1p"),
+        ("weighted", "FeatureUnion with transformer_weights is not supported", "ONNX"),
+        ("rare", "OneHotEncoder with infrequent categories", "ONNX"),
+        ("huber", "SGDClassifier of the loss modified_huber is not supported", "ONNX"),
+        ("many", "PolynomialFeatures with more than 65536 products", "ONNX"),
+        ("unfitted", "the Pipeline is damaged, or was not fitted", "skops.io.dump"),
+        ("damaged", "the Pipeline is damaged, or was not fitted", "skops.io.dump"),
+        ("other_width", "the Pipeline is damaged, or was not fitted", "skops.io.dump"),
+        ("multilabel", "RidgeClassifier of several labels is not supported", "ONNX"),
+        ("codes", "trees.categories is codes", "values"),
+        ("float32", "the categories of the column 0 are no float32 numbers", "dtype: float64"),
+    ):
+        assert why in refused[name][0] and hint in refused[name][1], (name, refused[name])

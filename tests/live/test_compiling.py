@@ -1,0 +1,118 @@
+"""`tfaot_pkg.compile`: live objects of real frameworks become verified, loaded models."""
+
+from __future__ import annotations
+
+import json
+import pydoc
+from pathlib import Path
+
+import pytest
+
+import tfaot_pkg
+from tests.kept import REPOSITORY
+from tests.live.conftest import Run, environment, frontend_python
+from tfaot_pkg.frontends.toolchain.definition import NEWEST_VERSION
+from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
+
+TAGGER = REPOSITORY / "examples" / "from-onnx" / "tagger.onnx"
+JAX = ("jax==0.10.2", "numpy==2.4.6", "flax", "equinox", "flatbuffers")
+FRAMES = ("jax==0.10.2", "numpy==2.4.6", "pandas==3.1.1", "polars")
+pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
+
+
+@pytest.mark.nightly
+def test_forests_and_boosters_answer_as_their_libraries(shared_home_folder: Path, run_program: Run) -> None:
+    found = run_program(frontend_python(shared_home_folder, "trees"), "trees")
+    assert {each["validated"] for each in found.values()} == {"scikit-learn 1.9.1", "XGBoost 3.2.0", "LightGBM 4.7.0"}
+    for name, each in found.items():
+        assert each["off"] < 1e-6, name
+        assert each["same"] and each["again"] < 0.3
+        assert each["name"] == name
+        assert each["verdict"].startswith(f"tfaot-model-{name.replace('_', '-')} 1.0.0: verified against ")
+
+
+@pytest.mark.nightly
+def test_pipelines_take_frames_and_arrays(shared_home_folder: Path, run_program: Run) -> None:
+    found = run_program(frontend_python(shared_home_folder, "trees"), "pipelines")
+    assert found["linear"] < 1e-14 and found["trees"]
+    assert all("verified against scikit-learn 1.9.1" in each for each in found["verdicts"])
+
+
+def test_a_model_proto_and_a_path_are_compiled_saved_and_published(
+    shared_home_folder: Path, run_program: Run, tmp_path: Path
+) -> None:
+    found = run_program(frontend_python(shared_home_folder, "onnx"), "onnx_objects", str(TAGGER), str(tmp_path))
+    assert max(*found["off"], found["by name"]) < 1e-5
+    assert found["installed"] == ["tfaot-model-tagger", "installed"]
+    assert found["published"] == ["tagger", "published"]
+    errors = found["errors"]
+    assert errors["unknown"][1] == "a builtins.object is no model that tfaot-pkg knows"
+    assert errors["missing"][0] == "SpecError" and "no such file or folder" in errors["missing"][1]
+    assert errors["option"] == ["TypeError", "compile() got unexpected options for this model: dynamic", ""]
+    # As on the command line: the fault with its place in the spec.
+    assert errors["spec"][0] == "SpecError" and "validation.rtol" in errors["spec"][1]
+
+
+@pytest.mark.release
+def test_frames_are_read_by_names_and_tensors_without_copies(shared_home_folder: Path, run_program: Run) -> None:
+    python = environment(shared_home_folder, *FRAMES)
+    found = run_program(python, "frames", str(TAGGER))
+    assert found.pop("columns") == "model tagger: input jet: float32[N, 4] got a data frame of 3 columns"
+    assert found.pop("alone") == "model tagger: the data frame has no columns jet, tracks"
+    assert found.pop("texts") == (
+        "model tagger: the column pt has texts, and the model has no list of categories for it"
+    )
+    assert set(found.values()) == {True}
+
+
+@pytest.mark.sweep(night=1)
+def test_modules_of_pytorch_are_exported_here(shared_home_folder: Path, run_program: Run) -> None:
+    found = run_program(environment(shared_home_folder, "torch==2.14.1", "numpy==2.4.6"), "torch_objects")
+    assert found["off"] < 1e-6 and "verified against PyTorch 2.14.1" in found["verdict"]
+    assert found["same"] and found["again"] < 0.3
+    assert found["order"] == ["x", "mask"]
+    assert found["changes"]
+    assert found["without"][0] == "a module of PyTorch needs an example of its inputs"
+
+
+@pytest.mark.release
+def test_functions_and_modules_of_jax_are_exported_with_their_parameters(
+    shared_home_folder: Path, run_program: Run
+) -> None:
+    found = run_program(environment(shared_home_folder, *JAX), "jax_objects")
+    assert found.pop("again") < 0.3
+    for name, (off, verdict) in found.items():
+        assert off < 1e-5, name
+        assert "verified against JAX 0.10.2" in verdict
+
+
+@pytest.mark.release
+def test_models_of_keras_and_modules_of_tensorflow_are_saved(shared_home_folder: Path, run_program: Run) -> None:
+    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+    python = ensure(NEWEST_VERSION, folders=folders, progress=Silent()).python
+    found = run_program(python, "tensorflow_objects")
+    assert found.keys() == {"keras2", "keras3", "module"}
+    for name, (off, verdict, again) in found.items():
+        assert off < 1e-5 and "verified against tensorflow" in verdict, name
+        assert again < 0.3
+
+
+def test_the_notebook_of_the_examples_runs(shared_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = REPOSITORY / "examples" / "notebook" / "compile.ipynb"
+    monkeypatch.chdir(path.parent)
+    names: dict[str, object] = {}
+    for cell in json.loads(path.read_text())["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    assert "again" in names
+
+
+def test_the_package_shows_what_it_has() -> None:
+    assert dir(tfaot_pkg) == sorted(tfaot_pkg.__all__)
+    page = (REPOSITORY / "docs" / "reference" / "python.md").read_text()
+    for name in tfaot_pkg.__all__:
+        assert hasattr(tfaot_pkg, name)
+        assert name == "__version__" or f".{name}\n" in page
+    assert "tfaot_pkg.compile(net, example)" in pydoc.plain(pydoc.render_doc(tfaot_pkg))

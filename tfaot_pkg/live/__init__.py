@@ -1,0 +1,1 @@
+"""From a live object of a framework to a callable package, in one line of Python: `tfaot_pkg.compile`."""

@@ -1,0 +1,333 @@
+"""scikit-learn's transformers of numbers, as steps.
+
+Each does what its `transform` does with an array of float64, in the same order, so that trees behind scalers and the
+like compare the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from from_trees.categories import Column
+from from_trees.steps import Steps, Table, made
+from messages.requests import ModelFault
+
+if TYPE_CHECKING:
+    from framework_types import Array
+
+ONNX = "export it to ONNX with skl2onnx, and name the file in model.onnx"
+_TEXTS = "encode them as numbers before training: x has no texts"
+_MOST_PRODUCTS = 1 << 16
+
+
+def fault(model: Any, why: str) -> ModelFault:
+    return ModelFault(f"{type(model).__name__} {why}", ONNX)
+
+
+def is_known(model: Any, names: Mapping[str, Any] | frozenset[str]) -> bool:
+    """Whether it is one of these classes of scikit-learn."""
+    return type(model).__module__.startswith("sklearn.") and type(model).__name__ in names
+
+
+def transformed(to: Steps, model: Any, table: Table) -> Table:
+    """The columns that a fitted transformer makes of `table`. Raises ModelFault."""
+    if model is None or (isinstance(model, str) and model == "passthrough"):
+        return table
+    if is_known(model, TRANSFORMERS):
+        return TRANSFORMERS[type(model).__name__](to, model, table)
+    if is_known(model, SELECTORS):
+        return to.part(table, model.get_support(indices=True))
+    supported = ", ".join(sorted([*TRANSFORMERS, *SELECTORS]))
+    raise ModelFault(
+        f"{type(model).__module__}.{type(model).__name__} is not supported in pipelines",
+        f"supported transformers: {supported}; others: {ONNX}",
+    )
+
+
+# -- scaling -----------------------------------------------------------------------------------------------------
+
+
+def _standard(to: Steps, model: Any, table: Table) -> Table:
+    center = model.mean_ if model.with_mean else None
+    return _centered(to, table, center, model.scale_ if model.with_std else None)
+
+
+def _robust(to: Steps, model: Any, table: Table) -> Table:
+    center = model.center_ if model.with_centering else None
+    return _centered(to, table, center, model.scale_ if model.with_scaling else None)
+
+
+def _centered(to: Steps, table: Table, center: Array | None, scale: Array | None) -> Table:
+    to.expect(table, 0.0 if center is None else center, 1.0 if scale is None else scale)
+    value = table.value
+    if center is not None:
+        value = to.op("Sub", value, center)
+    if scale is not None:
+        value = to.op("Div", value, scale)
+    return made(value, table.width)
+
+
+def _min_max(to: Steps, model: Any, table: Table) -> Table:
+    low, high = np.asarray(model.data_min_, np.float64), np.asarray(model.data_max_, np.float64)
+    # Some rows beyond the range of training, too.
+    to.expect(table, (low + high) / 2, (high - low) / 3)
+    value = to.op("Add", to.op("Mul", table.value, model.scale_), model.min_)
+    return made(_clipped(to, value, model.feature_range) if model.clip else value, table.width)
+
+
+def _max_abs(to: Steps, model: Any, table: Table) -> Table:
+    to.expect(table, 0.0, model.scale_)
+    value = to.op("Div", table.value, model.scale_)
+    return made(_clipped(to, value, (-1, 1)) if getattr(model, "clip", False) else value, table.width)
+
+
+def _clipped(to: Steps, value: str, limits: Sequence[float]) -> str:
+    low, high = limits
+    return to.op("Min", to.op("Max", value, float(low)), float(high))
+
+
+def _normalizer(to: Steps, model: Any, table: Table) -> Table:
+    value = table.value
+    if model.norm == "l2":
+        norm = to.op("Sqrt", to.row_sum(to.op("Mul", value, value)))
+    elif model.norm == "l1":
+        norm = to.row_sum(to.op("Abs", value))
+    elif model.norm == "max":
+        norm = to.op("ReduceMax", to.op("Abs", value), np.array([1], np.int64), keepdims=1)
+    else:
+        raise fault(model, f"of the norm {model.norm!r} is not supported")
+    # _handle_zeros_in_scale: norms next to zero count as zero.
+    is_tiny = to.op("Less", norm, 10 * np.finfo(np.float64).eps)
+    return made(to.op("Div", value, to.op("Where", is_tiny, 1.0, norm)), table.width)
+
+
+def _binarizer(to: Steps, model: Any, table: Table) -> Table:
+    to.expect(table, model.threshold, 1.0)
+    return made(to.numbers(to.op("Greater", table.value, float(model.threshold))), table.width)
+
+
+def _bins(to: Steps, model: Any, table: Table) -> Table:
+    if model.encode not in ("ordinal", "onehot", "onehot-dense"):
+        raise fault(model, f"with encode={model.encode!r} is not supported")
+    parts = []
+    for place in range(table.width):
+        edges, count = np.asarray(model.bin_edges_[place], np.float64), int(model.n_bins_[place])
+        one = to.part(table, [place])
+        if len(edges) < 3:  # one bin
+            number = to.op("Mul", one.value, 0.0)
+        else:
+            to.expect(one, edges.mean(), edges.std())
+            # Numbers beyond the first and the last edge are in the first and the last bin.
+            number = to.count(to.numbers(to.op("GreaterOrEqual", one.value, edges[None, 1:-1])))
+        if model.encode == "ordinal":
+            parts.append(made(number, 1))
+        else:
+            parts.append(made(to.numbers(to.op("Equal", number, np.arange(count, dtype=np.float64)[None])), count))
+    return to.beside(parts)
+
+
+# -- missing numbers and categories ------------------------------------------------------------------------------
+
+
+def _imputer(to: Steps, model: Any, table: Table) -> Table:
+    fills = _fills_of(model)
+    to.expect(table, np.where(np.isfinite(fills), fills, 0.0), np.maximum(np.abs(np.nan_to_num(fills)), 1.0))
+    is_missing = _missing(to, model, table)
+    filled = made(to.op("Where", is_missing, fills, table.value), sources=table.sources)
+    # Columns without any number in training.
+    kept = np.ones(table.width, bool) if model.keep_empty_features else ~np.isnan(fills)
+    result = to.part(filled, np.flatnonzero(kept).tolist())
+    if not model.add_indicator:
+        return result
+    flags = made(to.numbers(is_missing), table.width)
+    return to.beside([result, to.part(flags, model.indicator_.features_.tolist())])
+
+
+def _fills_of(model: Any) -> Array:
+    statistics = np.asarray(model.statistics_)
+    if statistics.dtype.kind not in "biufO" or any(isinstance(each, str) for each in statistics.tolist()):
+        raise ModelFault("a SimpleImputer of texts is not supported", _TEXTS)
+    # As `transform` does it: numbers of the type that training had.
+    kind = np.dtype(getattr(model, "_fill_dtype", np.float64))
+    fills: Array = statistics.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        return fills if kind.kind not in "iuf" else np.where(
+            np.isnan(fills), np.nan, fills.astype(kind).astype(np.float64)
+        )  # fmt: skip
+
+
+def _missing(to: Steps, model: Any, table: Table) -> str:
+    wanted = model.missing_values
+    if isinstance(wanted, str) or wanted is None:
+        raise fault(model, f"with missing_values={wanted!r} is not supported")
+    if math.isnan(wanted):
+        return to.op("IsNaN", table.value)
+    to.compare(table)
+    return to.op("Equal", table.value, float(wanted))
+
+
+def _categories(to: Steps, model: Any, table: Table, place: int) -> list[float]:
+    """The categories of a column as numbers; a missing one is NaN, and the last one."""
+    listed = np.asarray(model.categories_[place]).tolist()
+    if any(isinstance(each, str) for each in listed):
+        raise ModelFault(f"{type(model).__name__} of a column of texts is not supported", _TEXTS)
+    numbers = [math.nan if each is None else float(each) for each in listed]
+    known = [each for each in numbers if not math.isnan(each)]
+    if len(numbers) - len(known) > 1 or (len(numbers) > len(known) and not math.isnan(numbers[-1])):
+        raise fault(model, "with several missing categories is not supported")
+    if getattr(model, "_infrequent_enabled", False):
+        raise fault(model, "with infrequent categories (min_frequency, max_categories) is not supported")
+    source = table.sources[place]
+    if source is not None and known:
+        to.compared.add(source)
+        to.columns.setdefault(
+            source,
+            Column(place=source, name="", values=tuple(known), is_closed=model.handle_unknown == "error"),
+        )
+    return numbers
+
+
+def _is_each(to: Steps, value: str, numbers: Sequence[float]) -> str:
+    """Whether a column [batch, 1] is each of the numbers, [batch, count], as 0.0 and 1.0."""
+    known = [each for each in numbers if not math.isnan(each)]
+    parts = [to.numbers(to.op("Equal", value, np.array([known], np.float64)))] if known else []
+    if len(known) < len(numbers):
+        parts.append(to.numbers(to.op("IsNaN", value)))
+    return to.op("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
+
+
+def _one_hot(to: Steps, model: Any, table: Table) -> Table:
+    parts = []
+    for place in range(table.width):
+        numbers = _categories(to, model, table, place)
+        hot = made(_is_each(to, to.columns_of(table.value, [place]), numbers), len(numbers))
+        dropped = None if model.drop_idx_ is None else model.drop_idx_[place]
+        parts.append(to.part(hot, [each for each in range(len(numbers)) if each != dropped]))
+    return to.beside(parts)
+
+
+def _ordinal(to: Steps, model: Any, table: Table) -> Table:
+    parts = []
+    for place in range(table.width):
+        numbers = _categories(to, model, table, place)
+        value = to.columns_of(table.value, [place])
+        known = [each for each in numbers if not math.isnan(each)]
+        if not known:
+            raise fault(model, "of a column without categories is not supported")
+        hot = _is_each(to, value, known)
+        # One of the products is a code, all others are zeros: any order gives this sum.
+        result = to.count(to.op("Mul", hot, np.arange(len(known), dtype=np.float64)[None]))
+        if model.handle_unknown == "use_encoded_value":
+            result = to.op("Where", to.op("Greater", to.count(hot), 0.5), result, float(model.unknown_value))
+        if len(known) < len(numbers):
+            result = to.op("Where", to.op("IsNaN", value), float(model.encoded_missing_value), result)
+        parts.append(made(result, 1))
+    return to.beside(parts)
+
+
+# -- products ----------------------------------------------------------------------------------------------------
+
+
+def _pca(to: Steps, model: Any, table: Table) -> Table:
+    components, mean = np.asarray(model.components_, np.float64), np.asarray(model.mean_, np.float64)
+    to.expect(table, mean, 1.0)
+    value = to.op("Sub", to.product(table.value, components.T), mean.reshape(1, -1) @ components.T)
+    if model.whiten:
+        scale = np.sqrt(model.explained_variance_)
+        value = to.op("Div", value, np.maximum(scale, np.finfo(scale.dtype).eps))
+    return made(value, len(components))
+
+
+def _svd(to: Steps, model: Any, table: Table) -> Table:
+    components = np.asarray(model.components_, np.float64)
+    return made(to.product(table.value, components.T), len(components))
+
+
+def _polynomials(to: Steps, model: Any, table: Table) -> Table:
+    degree = model.degree if isinstance(model.degree, int) else max(model.degree)
+    if math.comb(table.width + int(degree), table.width) > _MOST_PRODUCTS:
+        raise fault(model, f"with more than {_MOST_PRODUCTS} products is not supported")
+    powers = np.asarray(model.powers_)
+    to.is_rounded = True
+    # A column of ones stands for factors that a product does not have.
+    one = to.op("Add", to.op("Mul", to.columns_of(table.value, [0]), 0.0), 1.0)
+    extended = to.op("Concat", table.value, one, axis=1)
+    factors = [np.repeat(np.arange(table.width), row) for row in powers]
+    places = np.full((max(1, *map(len, factors)) if factors else 1, len(powers)), table.width, np.int64)
+    for number, each in enumerate(factors):
+        places[: len(each), number] = each
+    value = to.columns_of(extended, places[0].tolist())
+    for row in places[1:]:
+        value = to.op("Mul", value, to.columns_of(extended, row.tolist()))
+    return made(value, len(powers))
+
+
+def _log1p(to: Steps, value: str) -> str:
+    """log(1 + x) without the rounding of 1 + x, which is undone by the quotient (W. Kahan)."""
+    more = to.op("Add", value, 1.0)
+    exact = to.op("Div", to.op("Mul", to.op("Log", more), value), to.op("Sub", more, 1.0))
+    return to.op("Where", to.op("Equal", more, 1.0), value, exact)
+
+
+_UFUNCS: Mapping[str, Callable[[Steps, str], str]] = {
+    "log1p": _log1p,
+    "log": lambda to, value: to.op("Log", value),
+    "sqrt": lambda to, value: to.op("Sqrt", value),
+    "exp": lambda to, value: to.op("Exp", value),
+    "absolute": lambda to, value: to.op("Abs", value),
+    "tanh": lambda to, value: to.op("Tanh", value),
+}
+
+
+def _function(to: Steps, model: Any, table: Table) -> Table:
+    if model.func is None:
+        return table
+    name = getattr(model.func, "__name__", "?")
+    if not isinstance(model.func, np.ufunc) or model.kw_args or name not in _UFUNCS:
+        raise ModelFault(
+            f"FunctionTransformer of {name} is not supported", f"NumPy's {', '.join(_UFUNCS)} are; others: {ONNX}"
+        )
+    to.expect(table, 2.0, 0.5)
+    to.is_rounded = True
+    return made(_UFUNCS[name](to, table.value), table.width)
+
+
+# -- transformers of transformers --------------------------------------------------------------------------------
+
+
+def _column_transformer(to: Steps, model: Any, table: Table) -> Table:
+    if model.transformer_weights:
+        raise fault(model, "with transformer_weights is not supported")
+    parts = []
+    for name, part, _ in model.transformers_:
+        places = model._transformer_to_input_indices.get(name, [])
+        if not (isinstance(part, str) and part == "drop") and len(places):
+            parts.append(transformed(to, part, to.part(table, places)))
+    return to.beside(parts)
+
+
+def _union(to: Steps, model: Any, table: Table) -> Table:
+    if model.transformer_weights:
+        raise fault(model, "with transformer_weights is not supported")
+    kept = [part for _, part in model.transformer_list if not (isinstance(part, str) and part == "drop")]
+    return to.beside([transformed(to, part, table) for part in kept])
+
+
+def _pipeline(to: Steps, model: Any, table: Table) -> Table:
+    for _, part in model.steps:
+        table = transformed(to, part, table)
+    return table
+
+
+TRANSFORMERS: Mapping[str, Callable[[Steps, Any, Table], Table]] = {
+    "StandardScaler": _standard, "RobustScaler": _robust, "MinMaxScaler": _min_max, "MaxAbsScaler": _max_abs,
+    "Normalizer": _normalizer, "Binarizer": _binarizer, "KBinsDiscretizer": _bins, "SimpleImputer": _imputer,
+    "OneHotEncoder": _one_hot, "OrdinalEncoder": _ordinal, "PCA": _pca, "TruncatedSVD": _svd,
+    "PolynomialFeatures": _polynomials, "FunctionTransformer": _function, "ColumnTransformer": _column_transformer,
+    "FeatureUnion": _union, "Pipeline": _pipeline,
+}  # fmt: skip
+SELECTORS = frozenset("SelectFromModel SelectKBest SelectPercentile VarianceThreshold RFE RFECV".split())
+"""Transformers that keep some of their columns."""
