@@ -162,7 +162,7 @@ def test_verify_and_gc_know_every_tree(tmp_path: Path, make: Make) -> None:
     assert collect(registry, grace=timedelta(0)).size >= 0
     entry = open_signed(tmp_path).resolve("digits")
     assert audit(open_signed(tmp_path), Silent()).blobs == len(entry.trees) == 2
-    blob = registry.blobs.path(entry.others[0].blobs["prefix"])
+    blob = registry.blob_file(entry.others[0].blobs["prefix"])
     assert blob.exists()
     blob.write_bytes(b"something else")
     assert audit(open_signed(tmp_path), Silent()).faults != []

@@ -23,7 +23,7 @@ NOW = timedelta(0)
 
 
 def blob_of(registry: FolderRegistry, package: str) -> Path:
-    path = registry.blobs.path(registry.resolve(package).blobs["prefix"])
+    path = registry.blob_file(registry.resolve(package).blobs["prefix"])
     path.chmod(0o644)
     return path
 

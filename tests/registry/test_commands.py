@@ -59,7 +59,7 @@ def test_verify_ends_with_18_and_all_faults(tmp_path: Path, tfaot: Any, make_pac
     for version in ("1.0", "2.0"):
         package = make_package("digits", version)
         registry.publish(package.entry, package.blobs)
-        registry.blobs.path(package.entry.blobs["prefix"]).unlink()
+        registry.blob_file(package.entry.blobs["prefix"]).unlink()
     code, audit, _ = tfaot("registry", "verify", "registry")
     assert (code, len(audit["faults"])) == (18, 2) and "lacks the blob" in audit["faults"][0]
 

@@ -14,8 +14,9 @@ from tfaot_pkg.errors import RegistryError, StorageError, TrustError
 from tfaot_pkg.ground.documents import plain
 from tfaot_pkg.ground.keys import key_of
 from tfaot_pkg.ground.storage import locked
-from tfaot_pkg.registry.folder import FolderRegistry, Published
+from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.index import shard_path
+from tfaot_pkg.registry.writable import Published
 
 MakePackage = Callable[..., Any]
 Snapshot = Callable[[Path], dict[str, bytes]]
@@ -123,7 +124,7 @@ def test_versions_come_in_the_order_of_packaging(registry: FolderRegistry, make_
 def test_a_tampered_blob_is_not_given(registry: FolderRegistry, make_package: MakePackage) -> None:
     package = make_package()
     publish(registry, package)
-    path = registry.blobs.path(package.entry.blobs["prefix"])
+    path = registry.blob_file(package.entry.blobs["prefix"])
     path.chmod(0o644)
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
@@ -136,7 +137,7 @@ def test_publishing_again_puts_a_lost_blob_back(registry: FolderRegistry, make_p
     package = make_package()
     publish(registry, package)
     assert registry.has_blobs(package.entry)
-    registry.blobs.path(package.entry.blobs["prefix"]).unlink()
+    registry.blob_file(package.entry.blobs["prefix"]).unlink()
     assert not registry.has_blobs(package.entry)
     assert publish(registry, package).status == "already published"
     with registry.open_blob(package.entry.blobs["prefix"]) as file:

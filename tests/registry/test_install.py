@@ -77,7 +77,7 @@ def test_a_build_and_a_registry_install_the_same_package(
 
 def test_a_tampered_blob_leaves_no_prefix(registry: FolderRegistry, publish: Any, prefix: Path) -> None:
     package = publish()
-    path = registry.blobs.path(package.entry.blobs["prefix"])
+    path = registry.blob_file(package.entry.blobs["prefix"])
     path.chmod(0o644)
     path.write_bytes(path.read_bytes()[:-1] + b"!")
     with reported(TrustError):

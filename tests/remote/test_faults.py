@@ -195,7 +195,7 @@ def test_a_fault_has_its_own_error_and_damages_nothing(
 BEFORE_ANYTHING_IS_VERIFIED = [name for name, case in CASES.items() if case.path in (CONFIG, TIMESTAMP, ".*")]
 
 
-@pytest.mark.sweep("no JSON-*", "nothing there-*", "a tampered timestamp-*", "a packed gigabyte-*", night=3)
+@pytest.mark.sweep("no JSON-*", "nothing there-*", "a tampered timestamp-*", "a packed gigabyte-*", night=15)
 @pytest.mark.parametrize(
     ("name", "command"),
     [

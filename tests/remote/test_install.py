@@ -224,11 +224,11 @@ def test_the_proxy_of_the_environment_is_asked(
 def test_publishing_to_a_server_is_refused(cli: Cli, known: FaultyServer, tmp_path: Path) -> None:
     from tfaot_pkg.errors import RegistryError
     from tfaot_pkg.ground.settings import Folders
-    from tfaot_pkg.registry.remote.named import folder_meant
+    from tfaot_pkg.registry.remote.named import place_meant
 
     with reported(RegistryError):
-        folder_meant("r", Folders.of_user())
-    assert folder_meant("./r", Folders.of_user()) == Path("./r")
+        place_meant("r", Folders.of_user())
+    assert place_meant("./r", Folders.of_user()) == Path("./r")
 
 
 def test_an_unsigned_registry_is_taken_where_one_says_so(

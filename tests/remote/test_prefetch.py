@@ -22,7 +22,9 @@ DIGITS = f"/{shard_path('tfaot-model-digits')}"
 
 
 @pytest.fixture
-def root(make_unsigned: Callable[[], Path]) -> Path:
+def root(cli: Cli, make_unsigned: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    # No server here is slow, but a busy machine may not answer one of 256 requests within the second of `cli`.
+    monkeypatch.setenv("TFAOT_HTTP_TIMEOUT", "20")
     made = make_unsigned()
     assert [path.name for path in (made / "search").iterdir()] == [DIGITS.rpartition("/")[2]]
     return made
@@ -34,10 +36,7 @@ def add(cli: Cli, server: FaultyServer) -> None:
     server.seen.clear()
 
 
-def test_several_shards_are_asked_for_at_once_but_never_more_than_eight(
-    cli: Cli, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TFAOT_HTTP_TIMEOUT", "20")
+def test_several_shards_are_asked_for_at_once_but_never_more_than_eight(cli: Cli, root: Path) -> None:
     together, lock = threading.Barrier(8, timeout=20), threading.Lock()
     running, most = 0, 0
 
@@ -92,7 +91,8 @@ def test_a_damaged_shard_takes_the_place_of_no_right_one(cli: Cli, root: Path) -
         add(cli, server)
         assert cli("search", "digits", "--registry", "u").code == 0
         server.faults[DIGITS] = always(200, b"{}\n", ETag='"new"')
-        assert "damaged search shard" in cli("search", "digits", "--registry", "u").out
+        done = cli("search", "digits", "--registry", "u")
+        assert (done.code, "damaged search shard" in done.out) == (0, True), done.err
     assert "tfaot-model-digits@1.0" in cli("search", "digits", "--registry", "u", "--offline").out
 
 

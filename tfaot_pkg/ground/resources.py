@@ -16,6 +16,9 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _CHECKOUT = _PACKAGE.parent
 _BUNDLED = _PACKAGE / "_bundled"
 
+_PAGES = ("tutorial.md", "security.md", "onnx-coverage.md")
+"""Those of the documentation's top folder that users read."""
+
 _Stamps = dict[Path, tuple[int, int, int]]
 _stamps: dict[Path, _Stamps] = {}
 """Times, sizes and inodes of all files that were digested, which show changes."""
@@ -100,6 +103,13 @@ def samples() -> dict[str, Path]:
         **{folder.parent.name.removeprefix("tfaot-model-"): folder for folder in models},
         **{folder.name: folder for folder in examples},
     }
+
+
+def pages() -> dict[str, Path]:
+    """The pages of the documentation for users, by their paths without `.md`, such as `how-to/validation`."""
+    root = _resource("docs")
+    found = [*root.glob("how-to/*.md"), *root.glob("reference/*.md"), *(root / name for name in _PAGES)]
+    return {file.relative_to(root).as_posix().removesuffix(".md"): file for file in sorted(found)}
 
 
 def licence() -> Path:

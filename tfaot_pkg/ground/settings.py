@@ -12,6 +12,9 @@ from tfaot_pkg.errors import TfaotError
 
 _NAME = "tfaot-pkg"
 
+DEFAULT_PREFIX = Path("external")
+"""Of one project, in the folder where its commands are run."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folders:

@@ -8,6 +8,7 @@ import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tfaot_pkg.worker_program.messages.carriers import CARRIERS, PARTS
 from tfaot_pkg.worker_program.messages.formulas import Formula
@@ -31,6 +32,13 @@ class DType(enum.Enum):
     BFLOAT16 = "bfloat16"
     COMPLEX64 = "complex64"
     COMPLEX128 = "complex128"
+
+    @property
+    def dtype(self) -> Any:
+        """NumPy's type of its arrays, as in `numpy.zeros(3, tensor.dtype)`; uint16 for bfloat16, which NumPy lacks."""
+        import numpy as np  # it would make every command start slower
+
+        return np.dtype("uint16" if self is DType.BFLOAT16 else self.value)
 
     @property
     def is_inexact(self) -> bool:

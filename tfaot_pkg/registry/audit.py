@@ -8,7 +8,6 @@ blobs are the documents in it. Files that nothing refers to are no fault (see `c
 from __future__ import annotations
 
 import json
-import os
 import re
 import tempfile
 import time
@@ -16,13 +15,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from typing import BinaryIO
 
 from packaging.version import Version
 
 from tfaot_pkg.errors import NetworkError, RegistryError, StorageError, TfaotError, TrustError
-from tfaot_pkg.ground.documents import fields_of, iso, read_json
+from tfaot_pkg.ground.documents import fields_of, iso, read_json, utc
 from tfaot_pkg.ground.progress import Progress, Silent, Step
 from tfaot_pkg.ground.storage import storage_errors
 from tfaot_pkg.ground.temporary import temporary_folder
@@ -33,14 +31,17 @@ from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.events import chain_faults, check_signatures
 from tfaot_pkg.registry.files.layout import ATTESTATION, BENCH, CHANNELS, INDEX, LATENCY, PREFIX, blob_path, index_path
 from tfaot_pkg.registry.files.layout import SEARCH as SEARCH_FOLDER
+from tfaot_pkg.registry.files.mirrored import Mirrored
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.index import IndexFile, shard_path, summary_of
 from tfaot_pkg.registry.reader import FILES
 from tfaot_pkg.registry.static import StaticRegistry
+from tfaot_pkg.registry.storage import Storage
 from tfaot_pkg.registry.trust.client import SignedIndex
 from tfaot_pkg.registry.trust.keys import RELEASE, ROOT, SNAPSHOT, TIMESTAMP
 from tfaot_pkg.registry.trust.roles import BIN, METADATA, PACKAGES, SEARCH, TARGETS, hashed_path, metadata_path
 from tfaot_pkg.registry.trust.state import SignedState
+from tfaot_pkg.registry.writable import WritableRegistry
 
 # An archive may be this many times as long as one that is made here, and some bytes more: deflate libraries differ.
 _MOST_LONGER, _LONGER = 1.25, 4096
@@ -87,24 +88,29 @@ def audit(registry: StaticRegistry, progress: Progress, *, within: timedelta = t
     blobs: dict[BlobRef, RegistryEntry] = {}
     shards: dict[str, list[bytes]] = {}
     state = signed_state(registry, found)
+    part = part_of(registry, found)
+    if part is not None:
+        found.notes.append(f"{registry.location} is a partial mirror of {part.origin}: only {part.part} was checked")
     if state is not None:
         found.faults += expiring(state, datetime.now(timezone.utc), within)
     with progress.step("index") as step:
         current: set[str] = set()
         # A file of a former spelling is judged last: what it may hold depends on whether there is a current one.
         former: list[IndexFile] = []
-        for index in index_files(registry, state, found, step):
+        for index in index_files(registry, state, part, found, step):
             if index.package != current_name(index.package):
                 former.append(index)
                 continue
             current.add(index.package)
-            _count(found, index, state, blobs, shards)
+            _count(found, index, part, state, blobs, shards)
     for index in former:
         if current_name(index.package) in current:
             _check_former(registry, found, index)
         else:
-            _count(found, index, state, blobs, shards)
-    _check_search(registry, state, found, shards)
+            _count(found, index, part, state, blobs, shards)
+    # Search shards are about all packages of the origin.
+    if part is None or not part.packages:
+        _check_search(registry, state, found, shards)
     with progress.step("blobs", total=len(blobs)) as step:
         # By content: versions may share a blob, which is then read once.
         for blob, entry in blobs.items():
@@ -124,6 +130,7 @@ def audit(registry: StaticRegistry, progress: Progress, *, within: timedelta = t
 def _count(
     found: Audit,
     index: IndexFile,
+    part: Mirrored | None,
     state: SignedState | None,
     blobs: dict[BlobRef, RegistryEntry],
     shards: dict[str, list[bytes]],
@@ -131,7 +138,8 @@ def _count(
     """Take the package of `index` into account: its blobs, by the entries that name them, and its search line."""
     found.packages += 1
     found.versions += len(index.entries)
-    for entry in index.trees:
+    # Of what was retired some may be there still, which nobody may ask for.
+    for entry in (one for one in index.trees if not one.retired and is_here(one, part)):
         blobs.update(dict.fromkeys(entry.blobs.values(), entry))
     _check_log(index, state, found)
     summary = summary_of(index.package, index.entries, index.deprecation)
@@ -199,11 +207,30 @@ def _check_former(registry: StaticRegistry, found: Audit, former: IndexFile) -> 
         )
 
 
-def signed_state(registry: StaticRegistry, found: Audit) -> SignedState | None:
-    """The one signed state that all else is compared with; None if the registry is unsigned, or that is a fault."""
+def part_of(registry: StaticRegistry, found: Audit) -> Mirrored | None:
+    """What `registry` has of another one, if it is a partial mirror; None if it should have everything."""
+    mirrored: Mirrored | None = None
+    with found.collecting():
+        mirrored = Mirrored.of(registry.files)
+    return mirrored if mirrored is not None and mirrored.is_partial else None
+
+
+def is_here(entry: RegistryEntry, part: Mirrored | None) -> bool:
+    """Whether the blobs of `entry` should be in a registry that has `part` (None: all) of another one."""
+    return part is None or part.has_tree(entry.architecture, entry.channels)
+
+
+def signed_index(registry: StaticRegistry) -> SignedIndex | None:
+    """What verifies `registry`; None if it is unsigned."""
     # A registry on a server wraps its SignedIndex (registry/remote/registry.py).
     signed = registry.index if isinstance(registry.index, SignedIndex) else getattr(registry.index, "index", None)
-    if not isinstance(signed, SignedIndex):
+    return signed if isinstance(signed, SignedIndex) else None
+
+
+def signed_state(registry: StaticRegistry, found: Audit) -> SignedState | None:
+    """The one signed state that all else is compared with; None if the registry is unsigned, or that is a fault."""
+    signed = signed_index(registry)
+    if signed is None:
         return None
     with found.collecting():
         signed.refresh()  # as a reader sees it: rollback, expiry of what every reader needs, the clock
@@ -215,7 +242,9 @@ def signed_state(registry: StaticRegistry, found: Audit) -> SignedState | None:
         return None
 
 
-def index_files(registry: StaticRegistry, state: SignedState | None, found: Audit, step: Step) -> Iterator[IndexFile]:
+def index_files(
+    registry: StaticRegistry, state: SignedState | None, part: Mirrored | None, found: Audit, step: Step
+) -> Iterator[IndexFile]:
     """Every index file that can be read; the others are faults."""
     if registry.is_signed:
         for name in _role_names(state, found) if state else ():
@@ -223,10 +252,11 @@ def index_files(registry: StaticRegistry, state: SignedState | None, found: Audi
             assert state is not None
             with found.collecting():
                 if name.startswith(BIN):
-                    yield from _bin_indexes(state, name, found)
+                    yield from _bin_indexes(state, name, part, found)
         return
     folder = isinstance(registry, FolderRegistry)
-    for name in registry.walk() if isinstance(registry, FolderRegistry) else registry.names():
+    names = registry.walk() if isinstance(registry, FolderRegistry) else registry.names()
+    for name in names if part is None else filter(part.has, names):
         step.advance(note=name)
         with found.collecting():
             read = [registry.index_file_of(one) for one in ([name] if folder else spellings(name))]
@@ -291,11 +321,13 @@ def _expiries(state: SignedState, ends: Mapping[str, datetime], now: datetime) -
     ]
 
 
-def _bin_indexes(state: SignedState, name: str, found: Audit) -> Iterator[IndexFile]:
+def _bin_indexes(state: SignedState, name: str, part: Mirrored | None, found: Audit) -> Iterator[IndexFile]:
     for path in state.role(name).signed.targets:
         package = path.rpartition("/")[2]
         if not is_package_name(package) or index_path(package) != path or state.role_for(path) != name:
             found.faults.append(f"{state.files.location}: {name} lists {path}, which is no path of an index file")
+            continue
+        if part is not None and not part.has(package):
             continue
         with found.collecting():
             yield IndexFile.parse(state.read(path), f"{state.files.location}/{path}", package)
@@ -355,21 +387,30 @@ class Collected:
     dry_run: bool
 
 
-def collect(registry: FolderRegistry, *, grace: timedelta = GRACE, dry_run: bool = False) -> Collected:
+_LEAST = timedelta(hours=1)
+"""The shortest grace period where publishers do not wait for a collector."""
+
+
+def collect(registry: WritableRegistry, *, grace: timedelta = GRACE, dry_run: bool = False) -> Collected:
     """Remove garbage that is older than `grace`.
 
     Raises TrustError, with nothing removed, if the registry does not verify: what it refers to cannot be known then.
     Raises StorageError.
     """
+    if grace < _LEAST and not registry.files.has_lock:
+        raise RegistryError(
+            f"nobody can lock {registry.location}: what a publisher writes now would be removed",
+            hint=f"--grace of {_LEAST.total_seconds() / 3600:g}h or more",
+        )
     # A publisher writes blobs before anything refers to them: without the lock they would count as garbage.
-    with registry.locked():
-        live = _live(registry)
+    with registry.files.changing(registry.lock_timeout):
         deadline = time.time() - grace.total_seconds()
-        garbage = list(_garbage(registry.root, live))
+        live = _live(registry, deadline)
+        garbage = list(_garbage(registry.files, live))
         old = [one for one in garbage if one.since <= deadline]
         if not dry_run:
             for one in old:
-                (registry.root / one.path).unlink(missing_ok=True)
+                registry.files.remove(one.path)
         return Collected(
             removed=tuple(sorted(one.path for one in old)),
             size=sum(one.size for one in old),
@@ -378,14 +419,16 @@ def collect(registry: FolderRegistry, *, grace: timedelta = GRACE, dry_run: bool
         )
 
 
-def _live(registry: FolderRegistry) -> set[str]:
-    """The paths of all that a reader may ask for from now on."""
+def _live(registry: WritableRegistry, deadline: float) -> set[str]:
+    """The paths of all that a reader may ask for from now on; what was retired before `deadline` is not among them."""
     found = Audit(registry=registry.location, signed=registry.is_signed)
     live: set[str] = set()
-    state = signed_state(registry, found)
+    state, part = signed_state(registry, found), part_of(registry, found)
     with Silent().step("index") as step:
-        for index in index_files(registry, state, found, step):
+        for index in index_files(registry, state, part, found, step):
             for entry in index.trees:
+                if not is_here(entry, part) or (entry.retired and utc(entry.retired).timestamp() <= deadline):
+                    continue
                 live |= {blob_path(blob.sha256, registry.config.download) for blob in entry.blobs.values()}
             # A line of a newer tool may refer to blobs that we do not know of.
             if any(line.version and line.entry is None for line in index.lines):
@@ -417,19 +460,21 @@ class _Garbage:
     """When it became garbage: its own time or that of what replaced it, whichever is later."""
 
 
-def _garbage(root: Path, live: set[str]) -> Iterator[_Garbage]:
-    replaced = {_subject(path): _time_of(root / path) for path in live if _subject(path)}
-    for folder in ("", INDEX, SEARCH_FOLDER, METADATA, "blobs"):
-        for path, status in _files(root, folder) if folder else _channels_files(root):
-            # Files that are not of our layout belong to someone else, and stay.
-            if path in live or not (_is_temporary(path) or _subject(path) or _BLOB.fullmatch(path)):
-                continue
-            # Clients verify the chain of roots from the one that they know, so old roots stay.
-            if (role := _VERSIONED.fullmatch(path)) and role["role"] == ROOT:
-                continue
-            # An old file may have been replaced only now, and readers may still want it.
-            since = max(status.st_mtime, replaced.get(_subject(path), 0.0))
-            yield _Garbage(path=path, size=status.st_size, since=since)
+def _garbage(files: Storage, live: set[str]) -> Iterator[_Garbage]:
+    # Beside `config.json` all but channels is someone else's.
+    found = [one for one in files.items("") if _CHANNELS.fullmatch(one.path)]
+    found += [one for folder in (INDEX, SEARCH_FOLDER, METADATA, "blobs") for one in files.items(folder)]
+    replaced = {_subject(one.path): one.modified for one in found if one.path in live and _subject(one.path)}
+    for one in found:
+        # Files that are not of our layout belong to someone else, and stay.
+        if one.path in live or not (_is_temporary(one.path) or _subject(one.path) or _BLOB.fullmatch(one.path)):
+            continue
+        # Clients verify the chain of roots from the one that they know, so old roots stay.
+        if (role := _VERSIONED.fullmatch(one.path)) and role["role"] == ROOT:
+            continue
+        # An old file may have been replaced only now, and readers may still want it.
+        since = max(one.modified, replaced.get(_subject(one.path), 0.0))
+        yield _Garbage(path=one.path, size=one.size, since=since)
 
 
 def _subject(path: str) -> str:
@@ -445,30 +490,3 @@ def _subject(path: str) -> str:
 def _is_temporary(path: str) -> bool:
     name = path.rpartition("/")[2]
     return name.startswith(".") and name.endswith(".part")
-
-
-def _time_of(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
-
-
-def _channels_files(root: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Those beside `config.json`, where all other files are someone else's."""
-    for item in sorted(os.scandir(root), key=lambda item: item.name):
-        if _CHANNELS.fullmatch(item.name) and item.is_file(follow_symlinks=False):
-            yield item.name, item.stat(follow_symlinks=False)
-
-
-def _files(root: Path, folder: str) -> Iterator[tuple[str, os.stat_result]]:
-    try:
-        items = sorted(os.scandir(root / folder), key=lambda item: item.name)
-    except FileNotFoundError:
-        return
-    for item in items:
-        # Links may lead out of the registry.
-        if item.is_dir(follow_symlinks=False):
-            yield from _files(root, f"{folder}/{item.name}")
-        elif item.is_file(follow_symlinks=False):
-            yield f"{folder}/{item.name}", item.stat(follow_symlinks=False)

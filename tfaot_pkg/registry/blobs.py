@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.ground.storage import storage_errors, write_chunks
 from tfaot_pkg.registry.entry import BlobRef
-from tfaot_pkg.registry.files.files import Files, FolderFiles, MissingFile
-from tfaot_pkg.registry.files.layout import DOWNLOAD, blob_path
+from tfaot_pkg.registry.files.files import Files, MissingFile
+from tfaot_pkg.registry.files.mirrored import lacking
 
 _CHUNK = 1 << 20
 
@@ -30,6 +29,8 @@ def open_blob(files: Files, path: str, blob: BlobRef) -> Iterator[BinaryIO]:
         opened = files.open(path, blob.size)
         file = opened.__enter__()
     except MissingFile as error:
+        if partial := lacking(files, path):
+            raise partial from error
         raise RegistryError(
             f"the registry lacks the blob {where}",
             hint="publish the package again, or copy the blob from a mirror of the registry",
@@ -64,41 +65,13 @@ def changed(where: str, blob: BlobRef) -> TrustError:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlobStore:
-    """The blobs below a registry's folder."""
-
-    root: Path
-    template: str = DOWNLOAD
-
-    def path(self, blob: BlobRef) -> Path:
-        return self.root / blob_path(blob.sha256, self.template)
-
-    def has(self, blob: BlobRef) -> bool:
-        """Whether a blob of that name is there; its content is not looked at."""
-        return FolderFiles(root=self.root).has(blob_path(blob.sha256, self.template))
-
-    def put(self, blob: BlobRef, source: Path | bytes) -> bool:
-        """Store `source`, which must be `blob`; False if it is there already (then that copy is checked).
-
-        Raises TrustError if the content is not what `blob` says, StorageError.
-        """
-        path = self.path(blob)
-        # A damaged copy must not pass for the blob that is being published.
-        if self.has(blob):
-            with self.open(blob):
-                return False
-        with storage_errors(f"write the registry {self.root}"):
-            # `_checked` raises after the last chunk, before write_chunks renames: nothing wrong gets this name.
-            write_chunks(path, _checked(blob, source), mode=0o444)
-        return True
-
-    def open(self, blob: BlobRef) -> AbstractContextManager[BinaryIO]:
-        """See `open_blob`."""
-        return open_blob(FolderFiles(root=self.root), blob_path(blob.sha256, self.template), blob)
+def place(path: Path, blob: BlobRef, source: Path | bytes | BinaryIO) -> None:
+    """Make `source`, which must be `blob`, the file `path`. Raises TrustError if it is something else, OSError."""
+    # `checked` raises after the last chunk, before write_chunks renames: nothing wrong gets this name.
+    write_chunks(path, checked(blob, source), mode=0o444)
 
 
-def _checked(blob: BlobRef, source: Path | bytes) -> Iterator[bytes]:
+def checked(blob: BlobRef, source: Path | bytes | BinaryIO) -> Iterator[bytes]:
     """The source's chunks; raises TrustError at their end if they are not `blob`."""
     digest, size = hashlib.sha256(), 0
     for chunk in _chunks(source):
@@ -113,10 +86,10 @@ def _checked(blob: BlobRef, source: Path | bytes) -> Iterator[bytes]:
         )
 
 
-def _chunks(source: Path | bytes) -> Iterator[bytes]:
+def _chunks(source: Path | bytes | BinaryIO) -> Iterator[bytes]:
     if isinstance(source, bytes):
         yield source
         return
-    with source.open("rb") as file:
+    with source.open("rb") if isinstance(source, Path) else nullcontext(source) as file:
         while chunk := file.read(_CHUNK):
             yield chunk

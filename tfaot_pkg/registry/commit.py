@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.ground.documents import iso, utc
 from tfaot_pkg.ground.wording import counted
-from tfaot_pkg.registry.files.files import FolderFiles
 from tfaot_pkg.registry.static import PlainIndex
+from tfaot_pkg.registry.storage import Occupied, Storage
 from tfaot_pkg.registry.trust.client import SignedIndex
 from tfaot_pkg.registry.trust.keys import RELEASE, ROOT, SNAPSHOT, TIMESTAMP, KeyRing, Secrets
 from tfaot_pkg.registry.trust.revision import NewFile, Revision, Signers, signed_by
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Commit(Protocol):
-    """One change of a registry; its maker holds the registry's lock. Raises OSError, StorageError, TrustError."""
+    """One change of a registry (`Storage.changing`). Raises OSError, StorageError, NetworkError, TrustError."""
 
     def read(self, path: str) -> bytes | None:
         """An index file or search shard as it is before the change; None if there is none."""
@@ -46,7 +47,7 @@ class Commit(Protocol):
 class PlainCommit:
     """Unsigned: each file is replaced, in the order given (the index file first: that is the commit)."""
 
-    files: FolderFiles
+    files: Storage
     clock: Callable[[], str]
 
     def read(self, path: str) -> bytes | None:
@@ -97,11 +98,11 @@ class SignedCommit:
     Built upon what the trusted root signed, and never upon an older state than was seen before.
     """
 
-    def __init__(self, files: FolderFiles, index: SignedIndex, keys: Keys, clock: Callable[[], str]) -> None:
+    def __init__(self, files: Storage, index: SignedIndex, keys: Keys, clock: Callable[[], str]) -> None:
         self._files = files
         self._keys = keys
         self._clock = clock
-        # Read under the lock, so that nobody replaces the state that the change is built upon.
+        # Read within the change: nobody replaces the state that it is built upon, or the change fails.
         self._state = index.state()
         self._signers: Signers | None = None
 
@@ -133,7 +134,7 @@ class SignedCommit:
         revision = Revision(self._state)
         for path, data in changes.items():
             revision.set_target(path, data)
-        write(self._files, revision.files(self._given_signers(), self.now()))
+        write_new(self._files, lambda beyond: revision.files(self._given_signers(), self.now(), beyond=beyond))
 
     def _given_signers(self) -> Signers:
         if self._state.root.signed.expires <= (now := self.now()):
@@ -143,8 +144,22 @@ class SignedCommit:
         return self._signers
 
 
-def write(files: FolderFiles, new: Iterable[NewFile]) -> None:
-    """Write `new` in its order, each durable before the next. Raises OSError."""
+_BEYOND = 50
+"""How many numbers of metadata may be taken before a commit is given up."""
+
+
+def write_new(files: Storage, made: Callable[[int], Iterable[NewFile]]) -> None:
+    """`write` what `made` gives for versions that are so many further on. Raises as `write`."""
+    # A number may be taken in a bucket, by somebody who is writing now or was killed: metadata may skip it.
+    for beyond in range(_BEYOND):
+        with suppress(Occupied):
+            write(files, made(beyond))
+            return
+    write(files, made(_BEYOND))
+
+
+def write(files: Storage, new: Iterable[NewFile]) -> None:
+    """Write `new` in its order, each durable before the next. Raises Conflict, OSError, NetworkError."""
     # One by one: after a power failure nothing may refer to a file that is not there.
     for path, data in new:
         files.put(path, data)

@@ -1,7 +1,8 @@
 """A line of the index: all that is known of one version of a package without fetching a blob.
 
-A line never changes once it is written, except for `yanked`. Readers ignore names that they do not know; writers keep
-them. A line whose `v` is newer than ours is skipped by readers (an older tool still sees the older versions).
+A line never changes once it is written, except for `yanked` and `retired`. Readers ignore names that they do not
+know; writers keep them. A line whose `v` is newer than ours is skipped by readers (an older tool still sees the older
+versions).
 
 A version has an install tree for each of several architectures: its first line has `v` 1, the others have 2 and name it
 as `of`. Their own `version` ends with the architecture: tools that know only 1 reject two lines of one version, skip
@@ -69,7 +70,8 @@ class RegistryEntry:
     rows (then `batch_sizes` are those that were validated and measured), `glibc` is the oldest C library that the
     shared library and the programs load with (empty: not known),
     `attestors` are the keys that signed its provenance (attestation.py), by id, as in TUF's metadata,
-    `yanked` is the reason for a yank or None, `published` is UTC in ISO 8601 (empty before publication),
+    `yanked` is the reason for a yank or None, `retired` is when it left the registry (retention.py; empty: it did not),
+    and then it is yanked, too; `published` is UTC in ISO 8601 (empty before publication),
     `extra` holds names that a newer tool wrote. Not in the line: `channels` have it, by the package's log (events.py),
     `offered` is whether it may be chosen by who names no channel, `others` are the version's trees for other
     architectures.
@@ -93,6 +95,7 @@ class RegistryEntry:
     glibc: str = ""
     attestors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     yanked: str | None = None
+    retired: str = ""
     published: str = ""
     tool: str = __version__
     extra: Mapping[str, object] = field(default_factory=dict)
@@ -255,7 +258,7 @@ class _Line:
     deprecated: object = None
 
 
-_OPTIONAL = {"any_batch_size": False, "attestors": {}, "glibc": "", "rows_independent": None}
+_OPTIONAL = {"any_batch_size": False, "attestors": {}, "glibc": "", "retired": "", "rows_independent": None}
 """Fields that a line may lack, and their values then."""
 _NOT_IN_LINE = ("extra", "channels", "offered", "others")
 _KNOWN = frozenset(field.name for field in fields(RegistryEntry)) - {*_NOT_IN_LINE}

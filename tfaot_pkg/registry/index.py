@@ -120,7 +120,19 @@ class IndexFile:
             raise RegistryError(
                 f"{self.package}@{version} was published by a newer version of tfaot-pkg", hint="upgrade tfaot-pkg"
             )
+        if line.entry.retired and reason is None:
+            raise RegistryError(
+                f"{self.package}@{version} was retired, and its files are removed",
+                hint="publish the model again: a night gives it the next number",
+            )
         return replace(self, lines=tuple(_yanked(one, version, reason) for one in self.lines))
+
+    def with_retired(self, versions: Iterable[str], reason: str, moment: str) -> IndexFile:
+        """With these versions retired at `moment` (ISO 8601): they are yanked, and cannot be installed any more."""
+        lines = self.lines
+        for version in versions:
+            lines = tuple(_yanked(one, version, reason, moment) for one in lines)
+        return replace(self, lines=lines)
 
     def with_deprecation(self, deprecation: Deprecation | None) -> IndexFile:
         """None takes it back."""
@@ -147,11 +159,11 @@ class IndexFile:
         return replace(self, package=name, lines=lines).with_deprecation(self.deprecation)
 
 
-def _yanked(line: IndexLine, version: str, reason: str | None) -> IndexLine:
+def _yanked(line: IndexLine, version: str, reason: str | None, retired: str = "") -> IndexLine:
     """`line` with that yank, if it is about `version`, all of whose trees are yanked together."""
     if line.entry is None or line.entry.order != Version(version):
         return line
-    entry = replace(line.entry, yanked=reason)
+    entry = replace(line.entry, yanked=reason, retired=retired or line.entry.retired)
     return replace(line, entry=entry, raw=(entry.tree_line() if line.of else entry.line())[:-1])
 
 

@@ -18,11 +18,11 @@ from tfaot_pkg.registry.dependencies.resolution import Constraints
 from tfaot_pkg.registry.entry import RegistryEntry, newest
 from tfaot_pkg.registry.events import Move, public
 from tfaot_pkg.registry.files.layout import CHANNELS, CONFIG
-from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.index import IndexFile
 from tfaot_pkg.registry.pointers import Due, Pen, Wish, back, begun, due, moved, promoted
 from tfaot_pkg.registry.reader import Requirement, unknown_package
 from tfaot_pkg.registry.static import CHANNELLED
+from tfaot_pkg.registry.writable import WritableRegistry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Moved:
         return f"{of} has {self.after or 'no build'}" + (f" (had {self.before})" if self.before else "")
 
 
-def require_channels(registry: FolderRegistry) -> Channels:
+def require_channels(registry: WritableRegistry) -> Channels:
     """Raises RegistryError if the registry has none."""
     if (channels := registry.channels) is None:
         raise RegistryError(
@@ -53,7 +53,7 @@ def require_channels(registry: FolderRegistry) -> Channels:
     return channels
 
 
-def set_channels(registry: FolderRegistry, channels: Channels, *, by: str = "") -> bool:
+def set_channels(registry: WritableRegistry, channels: Channels, *, by: str = "") -> bool:
     """Give the registry these channels; False if it has them already.
 
     New ones begin with what was chosen before, so that nobody gets another version by this. Raises RegistryError if a
@@ -98,7 +98,7 @@ def _require_kept(before: Channels | None, after: Channels) -> None:
 
 
 def promote(
-    registry: FolderRegistry,
+    registry: WritableRegistry,
     packages: Sequence[str],
     channel: str = "",
     *,
@@ -127,7 +127,7 @@ def promote(
     return _moving(registry, tuple(wishes), "promote", change, channels, channel=chosen, reason=reason, by=by)
 
 
-def with_something_new(registry: FolderRegistry, channel: str, toolchain: str) -> tuple[str, ...]:
+def with_something_new(registry: WritableRegistry, channel: str, toolchain: str) -> tuple[str, ...]:
     """The packages of which a newer build than that of `channel` could be promoted into it. Raises RegistryError."""
     channels = require_channels(registry)
     chosen = channels.require(channel, registry.location)
@@ -146,7 +146,7 @@ def with_something_new(registry: FolderRegistry, channel: str, toolchain: str) -
 
 
 def promote_due(
-    registry: FolderRegistry, *, by: str = "", dry_run: bool = False
+    registry: WritableRegistry, *, by: str = "", dry_run: bool = False
 ) -> tuple[tuple[Moved, ...], tuple[Due, ...]]:
     """Promote what the rules of the registry say, channel by channel; also what waits, and why.
 
@@ -192,17 +192,17 @@ def _promote_due(
             done.append(Moved.of(name, move))
 
 
-def hold(registry: FolderRegistry, package: str, channel: str = "", *, reason: str, by: str = "") -> str:
+def hold(registry: WritableRegistry, package: str, channel: str = "", *, reason: str, by: str = "") -> str:
     """Let nothing be promoted into `channel` of `package`. Returns the channel. Raises RegistryError, TrustError."""
     return _held(registry, package, channel, "hold", reason, by)
 
 
-def unhold(registry: FolderRegistry, package: str, channel: str = "", *, reason: str = "", by: str = "") -> str:
+def unhold(registry: WritableRegistry, package: str, channel: str = "", *, reason: str = "", by: str = "") -> str:
     """Undo `hold`."""
     return _held(registry, package, channel, "unhold", reason, by)
 
 
-def _held(registry: FolderRegistry, package: str, channel: str, do: str, reason: str, by: str) -> str:
+def _held(registry: WritableRegistry, package: str, channel: str, do: str, reason: str, by: str) -> str:
     channels = require_channels(registry)
     chosen = channels.require(channel, registry.location)
     name, version = _parsed(package)
@@ -223,7 +223,7 @@ def _held(registry: FolderRegistry, package: str, channel: str, do: str, reason:
     return chosen
 
 
-def rollback(registry: FolderRegistry, package: str, channel: str = "", *, reason: str, by: str = "") -> Moved:
+def rollback(registry: WritableRegistry, package: str, channel: str = "", *, reason: str, by: str = "") -> Moved:
     """Take out of `channel` what was promoted last, or the build of `NAME@VERSION`; it gets what it had before.
 
     What was taken out is not promoted by rules again. Raises RegistryError if there is nothing to take out, TrustError.
@@ -252,7 +252,7 @@ def rollback(registry: FolderRegistry, package: str, channel: str = "", *, reaso
 
 
 def _moving(
-    registry: FolderRegistry,
+    registry: WritableRegistry,
     names: Sequence[str],
     do: str,
     change: Callable[[IndexFile], list[Move]],
@@ -288,7 +288,7 @@ def _moving(
 
 
 def _writing(
-    registry: FolderRegistry,
+    registry: WritableRegistry,
     names: Sequence[str],
     change: Callable[[IndexFile, Pen], IndexFile],
     by: str,
@@ -303,7 +303,7 @@ def _writing(
         registry.apply(commit, changed)
 
 
-def _index(registry: FolderRegistry, commit: Commit, name: str) -> IndexFile:
+def _index(registry: WritableRegistry, commit: Commit, name: str) -> IndexFile:
     index = registry.index_before(commit, name)
     if not index.entries:
         raise unknown_package(registry, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
@@ -14,7 +14,7 @@ from packaging.version import InvalidVersion, Version
 
 from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.ground.documents import read_json
-from tfaot_pkg.package.name import package_meant_by
+from tfaot_pkg.package.name import model_of, package_meant_by
 from tfaot_pkg.registry.channels import Channels
 from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry, newest
 from tfaot_pkg.registry.index import PackageSummary, summary_of
@@ -160,8 +160,11 @@ class Followed:
 
 
 def choose(entries: Sequence[RegistryEntry], wanted: Requirement) -> RegistryEntry | None:
-    """The newest version that `wanted` allows: pre-releases by packaging's rules, yanked ones if pinned."""
-    usable = [entry for entry in entries if entry.yanked is None or wanted.is_pinned]
+    """The newest version that `wanted` allows: pre-releases by packaging's rules, yanked ones if pinned.
+
+    Retired ones are never chosen.
+    """
+    usable = [entry for entry in entries if entry.yanked is None or (wanted.is_pinned and not entry.retired)]
     if not wanted.specifier:
         return newest(usable)
     # `filter` lets pre-releases in only if no final version matches.
@@ -174,18 +177,36 @@ def _rejection(entry: RegistryEntry, wanted: Requirement) -> str:
     if not wanted.specifier.contains(entry.order, prereleases=True):
         return f"is not {wanted.specifier}"
     if entry.yanked is not None:
-        return f"was yanked ({entry.yanked})"
+        return f"was {entry.yanked}" if entry.retired else f"was yanked ({entry.yanked})"
     if not entry.order.is_prerelease or wanted.is_pinned:
         return ""
     return "is a pre-release, which only a requirement that names one allows"
 
 
+def readable_names(readers: Iterable[RegistryReader]) -> list[str]:
+    """All packages of `readers`, sorted. For a guess: what is damaged is left out."""
+    found = [reader.search("") for reader in readers]
+    return sorted({name for each in found for name in (*(one.name for one in each.found), *each.yanked)})
+
+
+def names_like(package: str, readers: Iterable[RegistryReader]) -> list[str]:
+    """Names of packages in `readers` that a user may have meant by `package`."""
+    names = readable_names(readers)
+    # By the models' names: what all packages begin with would make any two of them alike. Without the name itself: the
+    # list of names may be newer or older than the index.
+    models = {model_of(name): name for name in names if name != package}
+    return [models[near] for near in difflib.get_close_matches(model_of(package), models, n=3, cutoff=0.6)]
+
+
 def unknown_package(reader: RegistryReader, package: str) -> RegistryError:
     """The error for a package that is not there, with names that are like it."""
-    others = [name for name in reader.names() if name != package]  # search shards may be newer or older than the index
-    near = difflib.get_close_matches(package, others, n=3, cutoff=0.8)
-    hint = f"did you mean {' or '.join(near)}?" if near else "tfaot-pkg search lists what is there"
+    hint = meant(names_like(package, [reader]))
     return RegistryError(f"there is no package {package} in {reader.location}", hint=hint)
+
+
+def meant(near: Sequence[str]) -> str:
+    """The hint to an unknown name."""
+    return f"did you mean {' or '.join(near)}?" if near else "tfaot-pkg search lists what is there"
 
 
 _FORM = re.compile(r"\s*(?P<name>[A-Za-z0-9_.-]+)\s*(?:@\s*(?P<version>\S+)|(?P<specifier>[<>=!~].*))?\s*", re.ASCII)

@@ -18,11 +18,13 @@ from tfaot_pkg.ground.documents import iso, utc, utc_now
 from tfaot_pkg.ground.keys import sha256_bytes
 from tfaot_pkg.ground.storage import locked, make_folder, storage_errors
 from tfaot_pkg.ground.wording import counted
-from tfaot_pkg.registry.commit import Keys, SignedCommit, write
-from tfaot_pkg.registry.files.files import FolderFiles
+from tfaot_pkg.registry.bucket import BucketStorage
+from tfaot_pkg.registry.commit import Keys, SignedCommit, write, write_new
 from tfaot_pkg.registry.files.layout import CONFIG, LOCK
-from tfaot_pkg.registry.folder import FolderRegistry, require_empty
+from tfaot_pkg.registry.folder import require_empty
+from tfaot_pkg.registry.places import Place, require_nothing
 from tfaot_pkg.registry.static import SEARCHABLE, SIGNED, RegistryConfig
+from tfaot_pkg.registry.storage import FolderStorage, Storage
 from tfaot_pkg.registry.trust.client import SignedIndex
 from tfaot_pkg.registry.trust.keys import KEYS as KEYS_FILE
 from tfaot_pkg.registry.trust.keys import (
@@ -40,6 +42,7 @@ from tfaot_pkg.registry.trust.revision import Revision, Signers, first_root, fir
 from tfaot_pkg.registry.trust.roles import BITS, METADATA, PACKAGES, SEARCH, TARGETS, Lifetimes, metadata_path
 from tfaot_pkg.registry.trust.rotation import KeyChange, Rotation
 from tfaot_pkg.registry.trust.state import SignedState
+from tfaot_pkg.registry.writable import WritableRegistry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,23 +72,23 @@ class Plan:
 class Initialized:
     """A registry that was made. `fingerprint` is the SHA-256 of its first root: what clients pin."""
 
-    registry: Path
+    registry: str
     keys: Path
     fingerprint: str
     expires: dict[str, str]
 
     def as_dict(self) -> dict[str, object]:
         return {
-            "registry": str(self.registry),
+            "registry": self.registry,
             "keys": str(self.keys),
-            "root": str(self.registry / metadata_path(ROOT, 1)),
+            "root": f"{self.registry}/{metadata_path(ROOT, 1)}",
             "fingerprint": self.fingerprint,
             "expires": self.expires,
         }
 
 
 def initialize(
-    root: Path,
+    place: Place,
     key_folder: Path,
     plan: Plan,
     *,
@@ -93,13 +96,19 @@ def initialize(
     secrets: Secrets,
     clock: Callable[[], str] = utc_now,
 ) -> Initialized:
-    """Make a signed, empty registry in `root` (missing or empty), with keys in `key_folder` (outside of it).
+    """Make a signed, empty registry at `place` (missing or empty), with keys in `key_folder` (outside of it).
 
     Keys that are in `key_folder` already, from a run that was killed, are used. `config.json` is written last: without
     it nothing is a registry. Raises RegistryError, TrustError, StorageError.
     """
     plan.check()
-    root, key_folder = root.absolute(), key_folder.absolute()
+    key_folder = key_folder.absolute()
+    if not isinstance(place, Path):
+        files = BucketStorage.at(place)
+        with files.changing(_LOCK_TIMEOUT):
+            _require_new_prefix(files)
+            return _write_first(files, _ring(key_folder, plan, passphrase, secrets), plan, utc(clock()))
+    root = place.absolute()
     if key_folder == root or root in key_folder.parents:
         raise RegistryError(
             f"the keys must not be in the registry that they sign ({key_folder})",
@@ -107,9 +116,12 @@ def initialize(
         )
     with storage_errors(f"make a registry in {root}"):
         _require_new(root)
-        with _nothing_left_behind(root), locked(root / LOCK, what=f"the registry {root}", timeout=60):
+        with _nothing_left_behind(root), locked(root / LOCK, what=f"the registry {root}", timeout=_LOCK_TIMEOUT):
             ring = _ring(key_folder, plan, passphrase, secrets)
-            return _write_first(root, ring, plan, utc(clock()))
+            return _write_first(FolderStorage(root=root), ring, plan, utc(clock()))
+
+
+_LOCK_TIMEOUT = 60
 
 
 @contextmanager
@@ -141,6 +153,15 @@ def _require_new(root: Path) -> None:
         require_empty(root)
 
 
+def _require_new_prefix(files: BucketStorage) -> None:
+    if files.has(CONFIG):
+        raise RegistryError(f"{files.location} is a registry already", hint="name a new prefix, or one that is empty")
+    require_nothing(files, but=METADATA)
+    # What a killed run left is looked at, so that it may be replaced.
+    for _ in files.items(METADATA):
+        pass
+
+
 def _ring(folder: Path, plan: Plan, passphrase: Callable[[], str | None], secrets: Secrets) -> KeyRing:
     if (folder / KEYS_FILE).exists():
         ring = KeyRing.open(folder, secrets)
@@ -163,38 +184,37 @@ def _ring(folder: Path, plan: Plan, passphrase: Callable[[], str | None], secret
     return ring
 
 
-def _write_first(root: Path, ring: KeyRing, plan: Plan, now: datetime) -> Initialized:
+def _write_first(files: Storage, ring: KeyRing, plan: Plan, now: datetime) -> Initialized:
     keys = {role: [record.key for record in ring.of_role(role)] for role in ROLES}
     metadata = first_root(keys, plan.threshold, plan.lifetimes, now)
-    signers = Signers.of(metadata.signed, [ring], ROLES, location=str(root))
+    signers = Signers.of(metadata.signed, [ring], ROLES, location=files.location)
     sign(metadata, signers.by_role[ROOT])
     config = RegistryConfig(capabilities=(SEARCHABLE, SIGNED)).to_bytes()
-    files = first_state(metadata, signers, config, plan.bits, now)
-    folder = FolderFiles(root=root)
-    write(folder, files)
-    # Last: without it nobody takes the folder for a registry.
-    folder.put(CONFIG, config)
+    first = first_state(metadata, signers, config, plan.bits, now)
+    write(files, first)
+    # Last: without it nobody takes the place for a registry.
+    files.put(CONFIG, config)
     return Initialized(
-        registry=root,
+        registry=files.location,
         keys=ring.folder,
-        fingerprint=sha256_bytes(files[0][1]),
+        fingerprint=sha256_bytes(first[0][1]),
         expires={role: iso(plan.lifetimes.expiry(role, now)) for role in ROLES},
     )
 
 
-def load_state(registry: FolderRegistry) -> SignedState:
+def load_state(registry: WritableRegistry) -> SignedState:
     """The signed state of the registry now. Raises RegistryError if it is not signed, TrustError, StorageError."""
     return _signed_index(registry).state()
 
 
-def require_signed(registry: FolderRegistry, commit: object) -> SignedCommit:
+def require_signed(registry: WritableRegistry, commit: object) -> SignedCommit:
     """The `commit` of a signed registry. Raises RegistryError if it is not signed."""
     _signed_index(registry)
     assert isinstance(commit, SignedCommit)
     return commit
 
 
-def _signed_index(registry: FolderRegistry) -> SignedIndex:
+def _signed_index(registry: WritableRegistry) -> SignedIndex:
     if not isinstance(registry.index, SignedIndex):
         raise RegistryError(
             f"{registry.location} is not signed",
@@ -212,7 +232,7 @@ class Refreshed:
     notes: tuple[str, ...]
 
 
-def refresh(registry: FolderRegistry, *, trust_clock: bool = False) -> Refreshed:
+def refresh(registry: WritableRegistry, *, trust_clock: bool = False) -> Refreshed:
     """Sign the timestamp again, and whatever else has less than a third of its lifetime left. For cron.
 
     What the given keys cannot sign is noted. `trust_clock`: this clock is right, whatever the last signatures say; they
@@ -239,7 +259,7 @@ def refresh(registry: FolderRegistry, *, trust_clock: bool = False) -> Refreshed
             revision.set_release_keys(state.root.signed)  # a key rotation was killed before it did
         for name in old:
             revision.change(name)
-        write(registry.files, revision.files(signers, now, snapshot=stale_snapshot))
+        write_new(registry.files, lambda beyond: revision.files(signers, now, snapshot=stale_snapshot, beyond=beyond))
         # After all else: the keys of root are rarely on this machine.
         new_root_signed, root_notes = _refresh_root(registry, state, now)
         signed = [*old, *([SNAPSHOT] if stale_snapshot else []), TIMESTAMP, *new_root_signed]
@@ -276,7 +296,7 @@ def _signers_for(
         return keys.signers(state, roles), [f"a release key is needed: from {iso(soonest)} on, {expiring} will expire"]
 
 
-def _refresh_root(registry: FolderRegistry, state: SignedState, now: datetime) -> tuple[list[str], list[str]]:
+def _refresh_root(registry: WritableRegistry, state: SignedState, now: datetime) -> tuple[list[str], list[str]]:
     expires = state.root.signed.expires
     if not state.lifetimes.is_old(ROOT, expires, now):
         return [], []
@@ -293,7 +313,7 @@ def _refresh_root(registry: FolderRegistry, state: SignedState, now: datetime) -
     return [ROOT], []
 
 
-def _expiries(registry: FolderRegistry) -> dict[str, str]:
+def _expiries(registry: WritableRegistry) -> dict[str, str]:
     state = load_state(registry)
     release = min(state.role(name).signed.expires for name in _all_roles(state))
     return {

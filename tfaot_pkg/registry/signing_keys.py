@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.ground.storage import storage_errors, write_file
 from tfaot_pkg.registry.commit import Keys, SignedCommit, write
-from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signing import load_state, require_signed
 from tfaot_pkg.registry.trust.keys import (
     KEYS,
@@ -32,6 +31,7 @@ from tfaot_pkg.registry.trust.revision import NewFile, Revision, Signers
 from tfaot_pkg.registry.trust.roles import tuf_role
 from tfaot_pkg.registry.trust.rotation import LIMIT, KeyChange, Rotation
 from tfaot_pkg.registry.trust.state import SignedState
+from tfaot_pkg.registry.writable import WritableRegistry
 
 if TYPE_CHECKING:
     from securesystemslib.signer import Key
@@ -49,7 +49,7 @@ class TrustedKey:
     at_hand: bool
 
 
-def list_keys(registry: FolderRegistry) -> tuple[TrustedKey, ...]:
+def list_keys(registry: WritableRegistry) -> tuple[TrustedKey, ...]:
     """The keys that the registry trusts, by role. Raises TrustError."""
     root = load_state(registry).root.signed
     here = {
@@ -101,7 +101,7 @@ class NewKey:
 
 
 def add_key(
-    registry: FolderRegistry, role: str, new: NewKey, *, threshold: int | None = None, pending: Path | None = None
+    registry: WritableRegistry, role: str, new: NewKey, *, threshold: int | None = None, pending: Path | None = None
 ) -> KeysChanged:
     """Trust one more key for `role`; a new one goes to the first key folder. Needs the root keys.
 
@@ -146,7 +146,7 @@ def _key_to_add(keys: Keys, role: str, new: NewKey) -> tuple[Key, KeyRing | None
 
 
 def revoke_key(
-    registry: FolderRegistry, role: str, keyid: str, *, threshold: int | None = None, pending: Path | None = None
+    registry: WritableRegistry, role: str, keyid: str, *, threshold: int | None = None, pending: Path | None = None
 ) -> KeysChanged:
     """Stop trusting the key of `role` whose id begins with `keyid`. Needs the root keys.
 
@@ -159,19 +159,19 @@ def revoke_key(
         return _change(registry, signed, KeyChange(role=role, drop=whole, threshold=threshold), pending)
 
 
-def set_threshold(registry: FolderRegistry, role: str, threshold: int, *, pending: Path | None = None) -> KeysChanged:
+def set_threshold(registry: WritableRegistry, role: str, threshold: int, *, pending: Path | None = None) -> KeysChanged:
     """`threshold` keys of `role` must sign from now on. Needs the root keys. As `add_key`."""
     with registry.writing() as commit:
         signed = require_signed(registry, commit)
         return _change(registry, signed, KeyChange(role=role, threshold=threshold), pending)
 
 
-def renew_root(registry: FolderRegistry, *, pending: Path | None = None) -> KeysChanged:
+def renew_root(registry: WritableRegistry, *, pending: Path | None = None) -> KeysChanged:
     """Sign root again as it is, with a later expiry. Needs the root keys. As `add_key`."""
     return set_threshold(registry, ROOT, load_state(registry).root.signed.roles[ROOT].threshold, pending=pending)
 
 
-def _change(registry: FolderRegistry, commit: SignedCommit, change: KeyChange, pending: Path | None) -> KeysChanged:
+def _change(registry: WritableRegistry, commit: SignedCommit, change: KeyChange, pending: Path | None) -> KeysChanged:
     files, done = _prepared(commit.state, change, registry.keys, commit.now(neglected=True), pending)
     write(registry.files, files)
     return done
@@ -240,7 +240,7 @@ def read_pending(file: Path) -> Rotation:
         return Rotation.parse(opened.read(LIMIT), str(file))
 
 
-def apply_pending(registry: FolderRegistry, file: Path) -> KeysChanged:
+def apply_pending(registry: WritableRegistry, file: Path) -> KeysChanged:
     """Apply a pending rotation that enough root keys have signed; the registry's other keys sign the other metadata.
 
     Signatures are checked against the root that the registry has now. Raises TrustError, StorageError.

@@ -26,6 +26,7 @@ from tfaot_pkg.registry.files.layout import (
     index_path,
     template_fault,
 )
+from tfaot_pkg.registry.files.mirrored import lacking
 from tfaot_pkg.registry.index import LIMIT as INDEX_LIMIT
 from tfaot_pkg.registry.index import SHARDS, IndexFile, PackageSummary, summaries_in
 from tfaot_pkg.registry.reader import Requirement
@@ -128,6 +129,9 @@ class StaticRegistry:
         files = (self.index_file_of(name) for name in spellings(package))
         # The current spelling first: the second read is needed only if that has no file (decision 034).
         found = next((file for file in files if file.lines), None)
+        # What a signed registry lacks is missed where its signatures name it.
+        if found is None and not self.is_signed and (partial := lacking(self.files, index_path(package))):
+            raise partial
         return replace(found, package=package) if found else IndexFile(package=package, lines=())
 
     def index_file_of(self, name: str) -> IndexFile:

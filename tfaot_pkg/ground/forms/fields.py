@@ -20,8 +20,8 @@ _MOST_NAMES = 3  # of fields in one hint: more do not fit on a line
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """The places that describe a form's fields: a `page` of the documentation, with an anchor for every field, and the
-    output of a `command`, which takes the names of fields and needs no network.
+    """The places that describe a form's fields: a `page` of `tfaot-pkg help`, and the output of a `command` that takes
+    the names of fields. Neither needs a network.
     """
 
     schema: Callable[[], Schema]
@@ -32,8 +32,7 @@ class Reference:
         """A hint for faults at `paths`: where to read about their fields, or about all if none is known."""
         schema = self.schema()
         known = list(dict.fromkeys(name for path in paths if (name := find_field(schema, path)[0])))[:_MOST_NAMES]
-        anchors = ", ".join(f"#{name}" for name in known)
-        return f"see {self.page}{anchors}, or run `{' '.join([self.command, *(known or schema['properties'])])}`"
+        return f"run `{' '.join([self.command, *(known or schema['properties'])])}`, or `tfaot-pkg help {self.page}`"
 
 
 def find_field(schema: Schema, path: Path) -> tuple[str, Schema]:

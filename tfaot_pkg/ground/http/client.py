@@ -5,10 +5,12 @@ Each exchange has one watch (connection.py); all errors are those of failure.py.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import BinaryIO, Protocol
 from urllib.parse import urljoin, urlsplit
 
 import requests
@@ -60,27 +62,41 @@ class Answer:
             self._next()
 
 
+class Authorization(Protocol):
+    """Who asks, for servers that want to know it in a form of their own (others get what ~/.netrc has)."""
+
+    def header(self, url: str) -> str:
+        """The value of `Authorization` for a request to `url`, also one that a server redirects to; empty: none."""
+
+    def challenged(self, answer: Answer) -> bool:
+        """Whether `header` gives something else since this answer, which has the status 401. Raises NetworkError."""
+
+
 class Client:
     """Sends requests to the servers of `site`. Several threads may use it at once."""
 
-    def __init__(self, site: Site, patience: Patience) -> None:
+    def __init__(self, site: Site, patience: Patience, authorization: Authorization | None = None) -> None:
         self.site = site
         self.patience = patience
-        self._session = _Session()
+        self._authorization = authorization
+        self._session = _Session(site.accept)
 
     def close(self) -> None:
         self._session.close()
 
     @contextmanager
-    def ask(self, url: str, headers: Mapping[str, str], whole: float) -> Iterator[Answer]:
-        """The answer for `url`, which must be complete within `whole` seconds.
+    def ask(
+        self, url: str, headers: Mapping[str, str], whole: float, *, method: str = "GET", body: BinaryIO | None = None
+    ) -> Iterator[Answer]:
+        """The answer for `url`, which must be complete within `whole` seconds. `body` is sent from its start.
 
-        Raises NetworkError: Passing (no answer, or too slow an answer), or a redirect that the site does not allow.
+        Only what is read is asked for elsewhere, too, if the server redirects. Raises NetworkError: Passing (no answer,
+        or too slow an answer), or a redirect that the site does not allow.
         """
         # One watch for all redirects: a circle of slow ones must not get a new deadline each time.
-        watch = Watch(self.patience, whole)
+        watch, was_challenged = Watch(self.patience, whole), False
         for _ in range(_MOST_REDIRECTS + 1):
-            with self._request(url, headers, watch) as response:
+            with self._request(method, url, headers, watch, body) as response:
                 answer = Answer(
                     url=url,
                     status=response.status_code,
@@ -89,7 +105,12 @@ class Client:
                     raw=response.raw,
                     watch=watch,
                 )
-                if answer.status not in _REDIRECTS:
+                if answer.status == 401 and self._authorization and not was_challenged:
+                    was_challenged = True
+                    if self._authorization.challenged(answer):
+                        answer.skip()
+                        continue
+                if answer.status not in _REDIRECTS or method not in ("GET", "HEAD"):
                     yield answer
                     return
                 url = self._target(answer)
@@ -98,13 +119,23 @@ class Client:
             f"{without_secrets(url)}: the server redirects in circles: {_MOST_REDIRECTS} times", hint=self.site.tell
         )
 
-    def _request(self, url: str, headers: Mapping[str, str], watch: Watch) -> requests.Response:
+    def _request(
+        self, method: str, url: str, headers: Mapping[str, str], watch: Watch, body: BinaryIO | None
+    ) -> requests.Response:
         # The watch sets shorter times; requests needs some, or it would wait without limit.
         timeout = (self.patience.silence, self.patience.silence)
+        known = self._authorization.header(url) if self._authorization else ""
         try:
             with watching(watch):
-                return self._session.get(
-                    url, headers=dict(headers), stream=True, timeout=timeout, allow_redirects=False
+                return self._session.request(
+                    method,
+                    url,
+                    headers=dict(headers),
+                    data=_Sent(body, watch) if body else None,
+                    auth=_As(known) if known else None,
+                    stream=True,
+                    timeout=timeout,
+                    allow_redirects=False,
                 )
         except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             # An expired watch before that is a connection that failed: `failure` says why.
@@ -115,7 +146,7 @@ class Client:
         """The target of a redirect. Raises NetworkError if the site does not allow it."""
         location = answer.headers.get("Location", "")
         try:
-            target = _joined(answer.url, location)
+            target = joined(answer.url, location)
         except ValueError as error:
             raise refused(location, answer.url, str(error), self.site) from None
         fault = self.site.fault(target, answer.url)
@@ -124,7 +155,7 @@ class Client:
         return target
 
 
-def _joined(origin: str, location: str) -> str:
+def joined(origin: str, location: str) -> str:
     """The address that `location` means at `origin`. Raises ValueError."""
     if not location.strip():
         raise ValueError("it names no address")
@@ -145,14 +176,47 @@ def _joined(origin: str, location: str) -> str:
     return target
 
 
+class _As(requests.auth.AuthBase):
+    """requests replaces a header that it is given by what ~/.netrc has, but not what an object like this one sets."""
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers["Authorization"] = self._value
+        return request
+
+
+class _Sent:
+    """The body of a request: bytes that leave are the progress that the watch asks for."""
+
+    def __init__(self, body: BinaryIO, watch: Watch) -> None:
+        self._body, self._watch = body, watch
+        self._size = body.seek(0, os.SEEK_END)
+        body.seek(0)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def read(self, size: int = -1) -> bytes:
+        if self._body.tell() == 0:
+            self._watch.begin_body()
+        chunk = self._body.read(size)
+        if chunk:
+            self._watch.deliver(len(chunk))
+        else:
+            self._watch.sent()
+        return chunk
+
+
 class _Session(requests.Session):
     """Follows nothing by itself: requests would read the body of a redirect, whatever its length."""
 
-    def __init__(self) -> None:
+    def __init__(self, accept: str) -> None:
         super().__init__()
         # requests would add Accept-Encoding: a packed body has another digest than the file.
         self.headers.clear()
-        self.headers.update({"User-Agent": f"tfaot-pkg/{__version__}", "Accept": "*/*"})
+        self.headers.update({"User-Agent": f"tfaot-pkg/{__version__}", "Accept": accept})
         self.adapters.clear()
         for scheme in ("http://", "https://"):
             self.mount(scheme, WatchedAdapter())

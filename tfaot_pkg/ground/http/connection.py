@@ -62,13 +62,17 @@ class Watch:
         return self._clock() >= self._until()
 
     def begin_body(self) -> None:
-        """The head of the final answer has arrived."""
+        """The head of the final answer has arrived, or the first bytes of a request's body are about to leave."""
         self._in_body, self._window = True, self._clock()
 
     def deliver(self, count: int) -> None:
         """`count` bytes of the body have arrived."""
         self.count += count
         self._delivered += count
+
+    def sent(self) -> None:
+        """The body of the request, which was delivered as an answer's is, has left: the answer has its own time."""
+        self._in_body, self._begin, self._delivered, self.count = False, self._clock(), 0, 0
 
     @property
     def passed(self) -> float:

@@ -43,6 +43,10 @@ class Site:
     """A hint that names what needs no server."""
     takes_pages: bool
     """Whether an answer may be a web page."""
+    login: str = "put a name and password for this host into ~/.netrc, if you have one"
+    """The hint for who is not let in."""
+    accept: str = "*/*"
+    """Types of answers (RFC 9110, 12.5.1)."""
 
     @property
     def check(self) -> str:

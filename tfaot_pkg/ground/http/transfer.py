@@ -128,7 +128,7 @@ class Transfer:
         if etag:
             headers["If-None-Match"] = etag
         until = time.monotonic() + self.client.patience.document
-        return self._repeat(lambda: self._get(url, limit, headers, until), until)
+        return self.repeat(lambda: self._get(url, limit, headers, until), until)
 
     def download(self, url: str, sha256: str, file: PartialFile, size: int | None = None) -> str:
         """Complete `file` from `url`, resuming an earlier try; return its SHA-256.
@@ -136,17 +136,17 @@ class Transfer:
         If that is not `sha256` and part of the file is from an earlier try, all of it is fetched again. `size` is that
         of the whole file, if known. Raises as `get`, and OSError.
         """
-        found, resumed = self._repeat(lambda: self._download(url, file, size))
+        found, resumed = self.repeat(lambda: self._download(url, file, size))
         if found != sha256 and resumed:  # the earlier part or the new one was wrong, and nothing tells which
             file.drop()
-            found, _ = self._repeat(lambda: self._download(url, file, size))
+            found, _ = self.repeat(lambda: self._download(url, file, size))
         return found
 
     @property
     def _site(self) -> Site:
         return self.client.site
 
-    def _repeat(self, attempt: Callable[[], _T], until: float = math.inf) -> _T:
+    def repeat(self, attempt: Callable[[], _T], until: float = math.inf) -> _T:
         """The result of `attempt`, retried if that can help; no try starts after `until` (monotonic clock)."""
         patience = self.client.patience
         for number in range(patience.retries + 1):
@@ -164,7 +164,7 @@ class Transfer:
         with self.client.ask(url, headers, until - time.monotonic()) as answer:
             if answer.status == 304 and "If-None-Match" in headers:
                 return None
-            self._expect(answer, (200,))
+            self.expect(answer, (200,))
             body = self._read(answer, limit)
             # Login pages of networks may come with any Content-Type.
             if not self._site.takes_pages and body.lstrip()[:1] == b"<":
@@ -223,7 +223,7 @@ class Transfer:
             return self._take(answer, 0, file)
 
     def _take(self, answer: Answer, start: int, file: PartialFile) -> tuple[str, bool]:
-        self._expect(answer, (200, 206) if start else (200,))
+        self.expect(answer, (200, 206) if start else (200,))
         # The server ignores ranges and sends the whole file.
         if answer.status == 200:
             start = 0
@@ -234,7 +234,7 @@ class Transfer:
             raise _too_long(answer, file.limit)
         return file.take(Part(start=start, total=total, chunks=answer.chunks()))
 
-    def _expect(self, answer: Answer, good: tuple[int, ...]) -> None:
+    def expect(self, answer: Answer, good: tuple[int, ...]) -> None:
         """Raise the error for a status that is not in `good`, or for a web page."""
         status, shown = answer.status, without_secrets(answer.url)
         if status in good:
@@ -249,7 +249,7 @@ class Transfer:
             answer.skip()
             raise Missing(said, hint=self._site.check, status=status)
         if status in (401, 403, 407):
-            raise NetworkError(said, hint="put a name and password for this host into ~/.netrc, if you have one")
+            raise NetworkError(said, hint=self._site.login)
         if status in _TRANSIENT:
             raise _busy(answer, said)
         raise NetworkError(said, hint=f"{self._site.check}, or {self._site.tell}")

@@ -310,7 +310,7 @@ def _standing(reader: RegistryReader, lock: Lock, name: str, allowed: str) -> Ou
     if deprecation is not None:
         notes.append(f"deprecated: {deprecation}")
     if not allowed:
-        notes.append("no version serves the requirements any more")
+        notes.append("no version meets the requirements any more")
     return Outdated(name=name, locked=locked, allowed=allowed, newest=best.version if best else "", notes=tuple(notes))
 
 

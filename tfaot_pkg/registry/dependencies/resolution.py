@@ -259,7 +259,7 @@ class _Provider(AbstractProvider["_Wanted", RegistryEntry, str]):
     def _suitable(self, package: str, wanted: Sequence[_Wanted]) -> list[RegistryEntry]:
         """The accepted versions, the best first: the locked one, then newest first."""
         usable = [entry for entry in self.entries(package) if not self._fault(entry, wanted)]
-        # Of all requirements together: `filter` lets pre-releases in only if no final version serves them.
+        # Of all requirements together: `filter` lets pre-releases in only if no final version meets them.
         allowed = set(_joined(wanted).filter([entry.order for entry in usable]))
         suitable = [entry for entry in usable if entry.order in allowed or self._is_locked(entry)]
         return sorted(suitable, key=lambda entry: (self._is_locked(entry), entry.rank), reverse=True)
@@ -273,6 +273,8 @@ class _Provider(AbstractProvider["_Wanted", RegistryEntry, str]):
         if unserved:
             return " and ".join(f"is not {one.specifier}{one.reason}" for one in unserved)
         is_pinned = any(one.requirement.is_pinned for one in wanted)
+        if entry.retired:
+            return f"was {entry.yanked}"
         if entry.yanked is not None and not is_pinned and not self._is_locked(entry):
             return f"was yanked ({entry.yanked})"
         is_named = self._is_locked(entry) or any(one.requirement.names(entry) for one in wanted)
@@ -297,7 +299,7 @@ class _Provider(AbstractProvider["_Wanted", RegistryEntry, str]):
         if conflict := self.conflicts.reasons.get((entry.package, entry.order)):
             return conflict
         if chosen is not None and self._is_locked(chosen):
-            return f"{chosen.version} is locked, and serves"
+            return f"{chosen.version} is locked, and meets all requirements"
         if entry.order.is_prerelease and entry not in self._suitable(entry.package, wanted):
             return "is a pre-release, which only a requirement that names one allows"
         return f"conflicts with {' and '.join(sorted(map(str, wanted)))}"
@@ -311,8 +313,9 @@ class _Provider(AbstractProvider["_Wanted", RegistryEntry, str]):
                 needed = ", ".join(sorted({one.by for one in wanted if one.by}))
                 error = unknown_package(self.reader, package)
                 return RegistryError(error.message + (f", which {needed} needs" if needed else ""), hint=error.hint)
-            ranges = " and ".join(map(str, wanted))
-            lines.append(f"no version of {package} in {self.reader.location} serves {ranges}:")
+            ranges = " and ".join(str(one) for one in wanted if one.specifier)
+            meeting = f" meets {ranges}" if ranges else " can be chosen"
+            lines.append(f"no version of {package} in {self.reader.location}{meeting}:")
             lines += [f"  {one.version}: {one.reason}" for one in self.rejected(package, wanted, None)]
         return RegistryError(
             "\n".join(lines),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from tfaot_pkg.errors import RegistryError, TrustError
-from tfaot_pkg.ground.storage import make_folder, storage_errors, sync_folder
+from tfaot_pkg.ground.storage import storage_errors
 
 
 class MissingFile(RegistryError):
@@ -89,30 +89,6 @@ class FolderFiles:
             if stat.S_ISREG(status.st_mode) and status.st_size > limit:
                 raise too_long(str(self.root / path), limit)
             yield file
-
-    def put(self, path: str, data: bytes) -> None:
-        """Replace a file in one step; durable when this returns. Raises OSError.
-
-        The temporary name is fixed: only the holder of the registry's lock writes, so the next one overwrites
-        what a killed one left.
-        """
-        final = self.root / path
-        temporary = final.with_name(f".{final.name}.part")
-        make_folder(final.parent)
-        try:
-            # O_NOFOLLOW: the name is predictable, and a link there would choose which file is overwritten.
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                # Readable by a web server, whatever the umask of the publisher is.
-                os.fchmod(file.fileno(), 0o644)
-                os.fsync(file.fileno())
-            os.replace(temporary, final)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        sync_folder(final.parent)
 
 
 def missing(path: Path) -> MissingFile:

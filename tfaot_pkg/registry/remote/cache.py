@@ -21,8 +21,10 @@ from tfaot_pkg.ground.documents import convert, read_json, write
 from tfaot_pkg.ground.keys import sha256_bytes
 from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.ground.storage import locked, make_folder, storage_errors, sync_folder, write_file
-from tfaot_pkg.registry.blobs import BlobStore
+from tfaot_pkg.registry.blobs import open_blob
 from tfaot_pkg.registry.entry import BlobRef
+from tfaot_pkg.registry.files.files import FolderFiles
+from tfaot_pkg.registry.files.layout import blob_path
 
 _CONTENT = "content/{prefix}/{rest}"
 
@@ -137,7 +139,7 @@ class RemoteCache:
                 yield None
                 return
         # Entered by hand: an error of opening drops the file, one of the block that reads must not.
-        opened = BlobStore(root=self.root, template=_CONTENT).open(blob)
+        opened = open_blob(FolderFiles(root=self.root), blob_path(sha256, _CONTENT), blob)
         try:
             file = opened.__enter__()
         except (TrustError, RegistryError):
@@ -168,6 +170,13 @@ class RemoteCache:
             partial = self.root / "partial" / sha256
             partial.chmod(0o444)
             os.replace(partial, final)
+            sync_folder(final.parent)
+
+    def move_content(self, sha256: str, final: Path) -> None:
+        """Content that is there becomes `final`, on the same file system, and is no longer here."""
+        with self._storage():
+            make_folder(final.parent)
+            self._content_path(sha256).rename(final)
             sync_folder(final.parent)
 
     def _content_path(self, sha256: str) -> Path:

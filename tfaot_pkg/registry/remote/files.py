@@ -64,12 +64,16 @@ class HttpFiles:
     offline: bool = False
     verified: Path | None = None
     """The folder in which the reader of signed metadata keeps what it has verified."""
+    uses_copies: bool = True
+    """Whether the cache answers if no server does."""
+    client: Client | None = None
+    """Who asks; by default one that knows nothing of the registry but its address."""
     _transfer: Transfer = field(init=False)
     _unconfirmed: dict[str, Copy] = field(init=False, default_factory=dict)
     _ahead: Ahead[_Asked] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self._transfer = Transfer(client=Client(self.address.site, self.patience))
+        self._transfer = Transfer(client=self.client or Client(self.address.site, self.patience))
 
     @classmethod
     def at(cls, address: Address, folders: Folders, *, progress: Progress, offline: bool = False) -> HttpFiles:
@@ -160,6 +164,13 @@ class HttpFiles:
                 for _ in pool.map(get, missing):
                     step.advance()
 
+    def move(self, path: str, limit: int, final: Path) -> None:
+        """Make the content at `path`, which has a digest in it, the file `final` beside the cache, and not keep it."""
+        digest = digest_in(path)
+        self._refuse_offline(path)
+        self._download(path, digest, limit)
+        self.cache.move_content(digest, final)
+
     def _content(self, path: str, digest: str, limit: int) -> bytes:
         kept = self.cache.content(digest, limit)
         if kept is not None:
@@ -197,6 +208,8 @@ class HttpFiles:
             asked = early.result() if early else self._ask(path, limit)
         except Unreachable as error:
             self._stop_asking()
+            if not self.uses_copies:
+                raise
             return self._without_server(path, self._known(path, limit), error)
         except (NetworkError, TrustError):
             self._stop_asking()

@@ -1,11 +1,12 @@
-"""Named registries, and what `--registry NAME | DIR | URL` means.
+"""Named registries, and what `--registry NAME | DIR | URL` means; what stands in for it if it is not given.
 
 `folders.data/registries.json` holds name, address and pinned root of each. It is data, not cache: the chain of trust
-of such a registry starts with its pinned root.
+of such a registry starts with its pinned root. `registry-order.json` beside it says which registry is asked first.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +14,18 @@ from pathlib import Path
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.ground.documents import read, read_json, write
 from tfaot_pkg.ground.keys import sha256_bytes
+from tfaot_pkg.ground.objects import BucketAddress
 from tfaot_pkg.ground.progress import Progress
 from tfaot_pkg.ground.settings import Folders
-from tfaot_pkg.ground.storage import storage_errors
-from tfaot_pkg.registry.files.files import Files, MissingFile
+from tfaot_pkg.ground.storage import storage_errors, write_file
+from tfaot_pkg.registry.bucket import BucketStorage
+from tfaot_pkg.registry.files.files import Files, FolderFiles, MissingFile
 from tfaot_pkg.registry.files.layout import is_sha256
-from tfaot_pkg.registry.folder import FolderRegistry
+from tfaot_pkg.registry.places import Place, bucket_meant, open_at
+from tfaot_pkg.registry.reader import meant, names_like
 from tfaot_pkg.registry.remote.address import Address, NamedServers, is_url
 from tfaot_pkg.registry.static import StaticRegistry, read_config
+from tfaot_pkg.registry.trust.client import Anchor
 from tfaot_pkg.registry.trust.keys import ROOT
 from tfaot_pkg.registry.trust.roles import limit_of, metadata_path
 
@@ -31,11 +36,20 @@ _MAX_ROOTS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remote:
-    """A registry on a server under a name of the user's; `root` is None if it is used unsigned."""
+    """A registry under a name of the user's, on a server, in a folder or in a bucket; without `root` it is unsigned."""
 
     name: str
-    address: Address
+    address: Address | Place
     root: bytes | None
+
+    @property
+    def url(self) -> str:
+        """Its address, or the path of its folder."""
+        return str(self.address) if isinstance(self.address, Path) else self.address.url
+
+    @property
+    def allow_http(self) -> bool:
+        return isinstance(self.address, Address) and self.address.allow_http
 
     @property
     def fingerprint(self) -> str:
@@ -45,10 +59,10 @@ class Remote:
     def as_dict(self) -> dict[str, object]:
         return {
             "name": self.name,
-            "url": self.address.url,
+            "url": self.url,
             "signed": self.root is not None,
             "fingerprint": self.fingerprint,
-            "allow_http": self.address.allow_http,
+            "allow_http": self.allow_http,
         }
 
 
@@ -62,9 +76,9 @@ class Remotes(NamedServers[Remote]):
     marks = "._-"
     fault = RegistryError
 
-    def at(self, address: Address) -> Remote | None:
-        """The one at that address."""
-        return next((remote for remote in self.all() if remote.address.url == address.url), None)
+    def at(self, url: str) -> Remote | None:
+        """The one at that address, or in that folder."""
+        return next((remote for remote in self.all() if remote.url == url), None)
 
     def add(self, remote: Remote) -> bool:
         """Remember `remote`; False if it is there already. Raises RegistryError for a name that means another."""
@@ -74,7 +88,7 @@ class Remotes(NamedServers[Remote]):
                 return False
             if present is not None:
                 raise RegistryError(
-                    f"{remote.name} is {present.address.url} already"
+                    f"{remote.name} is {present.url} already"
                     + (", with another pinned root" if present.address == remote.address else ""),
                     hint=f"choose another name, or first: tfaot-pkg registry remove {remote.name}",
                 )
@@ -100,10 +114,12 @@ class _Known:
     @classmethod
     def of(cls, remote: Remote) -> _Known:
         root = remote.root.decode() if remote.root is not None else None
-        return cls(url=remote.address.url, allow_http=remote.address.allow_http, root=root)
+        return cls(url=remote.url, allow_http=remote.allow_http, root=root)
 
     def remote(self, name: str) -> Remote:
-        address = Address.parse(self.url, allow_http=self.allow_http)
+        address: Address | Place = bucket_meant(self.url) or (
+            Address.parse(self.url, allow_http=self.allow_http) if is_url(self.url) else Path(self.url)
+        )
         return Remote(name=name, address=address, root=self.root.encode() if self.root is not None else None)
 
 
@@ -136,21 +152,27 @@ class Trusting:
 
 
 def add_remote(
-    name: str, address: Address, trusting: Trusting, folders: Folders, *, progress: Progress
+    name: str, address: Address | Place, trusting: Trusting, folders: Folders, *, progress: Progress
 ) -> tuple[Remote, bool]:
     """Make a registry known under `name`, after it was reached and its signatures were verified.
 
     The boolean is False if it was known already, with the same address and root. Raises RegistryError, TrustError,
     NetworkError, StorageError.
     """
-    from tfaot_pkg.registry.remote.files import HttpFiles  # folders need no HTTP
-    from tfaot_pkg.registry.remote.registry import open_remote
-
     Remotes.check_name(name)
     trusting.check()
-    files = HttpFiles.at(address, folders, progress=progress)
+    if isinstance(address, Path):
+        # Whole: the next command may run elsewhere.
+        address = Path(os.path.abspath(address))
+        files: Files = FolderFiles(root=address)
+    elif isinstance(address, BucketAddress):
+        files = BucketStorage.at(address)
+    else:
+        from tfaot_pkg.registry.remote.files import HttpFiles  # folders need no HTTP
+
+        files = HttpFiles.at(address, folders, progress=progress)
     root = None if trusting.unsigned else _root(files, trusting)
-    opened = open_remote(address, root, folders, progress=progress)
+    opened = _opened(address, root, folders, progress=progress)
     # Unsigned, the server alone is trusted for ever: never choose that by mistake.
     if trusting.unsigned and opened.config.is_signed:
         raise TrustError(
@@ -159,7 +181,10 @@ def add_remote(
         )
     opened.index.search_shards()  # reads and verifies the newest state
     remote = Remote(name=name, address=address, root=root)
-    return remote, Remotes.of(folders).add(remote)
+    is_new = Remotes.of(folders).add(remote)
+    if is_new:
+        _write_order((*(one for one in _order(folders) if one != name), name), folders)
+    return remote, is_new
 
 
 def _root(files: Files, trusting: Trusting) -> bytes:
@@ -207,29 +232,133 @@ def _is_root(data: bytes) -> bool:
         return False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """What the file of the order holds: names of registries, and folders."""
+
+    registries: tuple[str, ...]
+    format: int = 1
+
+
+_VARIABLE = "TFAOT_REGISTRY"
+
+
+def _order_file(folders: Folders) -> Path:
+    return folders.data / "registry-order.json"
+
+
+def _order(folders: Folders) -> tuple[str, ...]:
+    """What the user said; empty if nothing."""
+    file = _order_file(folders)
+    with storage_errors(f"read {file}"):
+        if not file.exists():
+            return ()
+        data = file.read_bytes()
+    return read(
+        _Order, data, str(file), error=RegistryError, hint=f"delete it: {_ORDER_COMMAND} writes a new one"
+    ).registries
+
+
+_ORDER_COMMAND = "tfaot-pkg registry order NAME..."
+
+
+def _write_order(registries: Sequence[str], folders: Folders) -> None:
+    with storage_errors(f"write {_order_file(folders)}"):
+        write_file(_order_file(folders), write(_Order(registries=tuple(registries))))
+
+
+def set_order(registries: Sequence[str], folders: Folders) -> tuple[str, ...]:
+    """Ask these first from now on, in this order: names, or folders. Returns all that are asked then.
+
+    Raises RegistryError for what is neither, StorageError.
+    """
+    known = {remote.name for remote in Remotes.of(folders).all()}
+    for text in registries:
+        if text not in known and not Path(text).is_dir():
+            raise _unknown(text, Path(text), folders)
+    # Folders by their whole paths: the next command may run elsewhere.
+    _write_order([text if text in known else os.path.abspath(text) for text in dict.fromkeys(registries)], folders)
+    return standing(folders)
+
+
+def standing(folders: Folders) -> tuple[str, ...]:
+    """What stands in for `--registry` if it is not given, what is asked first in front: the variable TFAOT_REGISTRY
+    alone; else the user's order, his own registry before it unless that names it, and those that it does not name.
+    """
+    if meant := os.environ.get(_VARIABLE):
+        return (meant,)
+    own, order = str(folders.registry), _order(folders)
+    names = [remote.name for remote in Remotes.of(folders).all()]
+    there = [own] * folders.registry.exists()
+    # A folder stays although it is missing: the next registry must not answer because this one is not mounted.
+    ordered = [text for text in order if text in names or os.path.isabs(text)]
+    return tuple(dict.fromkeys([*(() if own in order else there), *ordered, *names]))
+
+
+def open_with(
+    packages: Sequence[str], folders: Folders, *, progress: Progress, offline: bool = False
+) -> tuple[str | None, StaticRegistry]:
+    """The first of `standing` that has all of `packages`, and what it is called there.
+
+    One that cannot be reached is an error, and not passed over: else whoever cuts it off would choose the next one.
+    Raises RegistryError (no registry has all of them), and as `open_registry`.
+    """
+    texts = standing(folders)
+    if len(texts) < 2:
+        return next(iter(texts), None), open_registry(None, folders, progress=progress, offline=offline)
+    asked: dict[str, StaticRegistry] = {}
+    lacking: dict[str, list[str]] = {}
+    for text in texts:
+        asked[text] = open_registry(text, folders, progress=progress, offline=offline)
+        lacking[text] = [name for name in packages if not asked[text].index_file(name).lines]
+        if not lacking[text]:
+            return text, asked[text]
+    everywhere = [name for name in packages if all(name in missing for missing in lacking.values())]
+    if everywhere:
+        message = f"there is no package {', '.join(everywhere)} in {', '.join(texts)}"
+        near = [one for name in everywhere for one in names_like(name, asked.values())]
+        raise RegistryError(message, hint=meant(near))
+    raise RegistryError(
+        "no registry has all of these packages: "
+        + "; ".join(f"{text} lacks {', '.join(missing)}" for text, missing in lacking.items()),
+        hint="name the registry with --registry, once for the packages of each",
+    )
+
+
 def open_registry(text: str | None, folders: Folders, *, progress: Progress, offline: bool = False) -> StaticRegistry:
-    """The registry that `--registry TEXT` means, to be read; None is the user's own.
+    """The registry that `--registry TEXT` means, to be read; without a text the first one that stands in for it.
 
     An address needs a name with a pinned root. Raises RegistryError, TrustError, NetworkError, StorageError.
     """
+    if text is None:
+        text = next(iter(standing(folders)), None)
     remote = remote_meant(text, folders) if text is not None else None
     if remote is None:
-        folder = folder_meant(text, folders)
-        if not folder.exists():
-            raise _unknown(text, folder, folders)
-        return FolderRegistry.open(folder)
+        place = place_meant(text, folders)
+        if isinstance(place, Path) and not place.exists():
+            raise _unknown(text, place, folders)
+        return open_at(place)
+    return _opened(remote.address, remote.root, folders, progress=progress, offline=offline)
+
+
+def _opened(
+    address: Address | Place, root: bytes | None, folders: Folders, *, progress: Progress, offline: bool = False
+) -> StaticRegistry:
+    """The registry at `address`, whose trusted root is `root`. Raises as `open_registry`."""
+    if not isinstance(address, Address):
+        return open_at(address, anchor=Anchor.of(str(address), folders, root))
     from tfaot_pkg.registry.remote.registry import open_remote
 
-    return open_remote(remote.address, remote.root, folders, progress=progress, offline=offline)
+    return open_remote(address, root, folders, progress=progress, offline=offline)
 
 
 def _unknown(text: str | None, folder: Path, folders: Folders) -> RegistryError:
     names = [remote.name for remote in Remotes.of(folders).all()]
-    known = f"you have added {', '.join(names)}: name one with --registry; or " if names else ""
+    known = f"you have added {', '.join(names)}; or " if names else ""
     add = "tfaot-pkg registry add NAME URL --fingerprint SHA256, then --registry NAME (its maintainer gives you both)"
     if text is None:
         return RegistryError(
-            f"no registry was named, and you have none of your own yet ({folder})",
+            f"no registry was named or added, and you have none of your own yet ({folder})",
             hint=f"{known}to use somebody's registry: {add}; publishing a package makes your own",
         )
     return RegistryError(
@@ -239,15 +368,19 @@ def _unknown(text: str | None, folder: Path, folders: Folders) -> RegistryError:
 
 
 def remote_meant(text: str, folders: Folders) -> Remote | None:
-    """The named registry that TEXT means; None if it means a folder. Raises RegistryError for an unknown address.
+    """The named registry that TEXT means; None if it means a folder without one.
 
-    A known name wins over a folder of that name: write ./NAME for the folder.
+    A known name wins over a folder of that name: write ./NAME for the folder. Raises RegistryError for an unknown
+    address.
     """
     remotes = Remotes.of(folders)
+    if bucket := bucket_meant(text):
+        return remotes.at(bucket.url)
     if not is_url(text):
-        return remotes.find(text)
+        # A folder that was added has a pinned root, also for who names it by its path.
+        return remotes.find(text) or remotes.at(os.path.abspath(text))
     address = Address.parse(text, allow_http=True)  # the registry may have been added with --allow-http
-    known = remotes.at(address)
+    known = remotes.at(address.url)
     if known is None:
         raise RegistryError(
             f"{address.url} is not a known registry, so it has no trust root",
@@ -257,14 +390,19 @@ def remote_meant(text: str, folders: Folders) -> Remote | None:
     return known
 
 
-def folder_meant(text: str | None, folders: Folders) -> Path:
-    """The folder that `--registry TEXT` means, for what writes there. Raises RegistryError if it means a server."""
+def place_meant(text: str | None, folders: Folders) -> Place:
+    """The folder or bucket that `--registry TEXT` means, for what writes there; without a text, and without
+    TFAOT_REGISTRY, the user's own folder. Raises RegistryError if it means a server.
+    """
+    text = text if text is not None else os.environ.get(_VARIABLE) or None
     if text is None:
         return folders.registry
     remote = remote_meant(text, folders)
+    if remote is not None and not isinstance(remote.address, Address):
+        return remote.address
     if remote is not None:
         raise RegistryError(
-            f"{text} is on a server ({remote.address.url}), which can only be read",
+            f"{text} is on a server ({remote.url}), which can only be read",
             hint="run the command where the registry's folder is, with --registry DIR",
         )
-    return Path(text)
+    return bucket_meant(text) or Path(text)

@@ -94,13 +94,20 @@ class RemoteRegistry(StaticRegistry):
 
 
 def open_remote(
-    address: Address, root: bytes | None, folders: Folders, *, progress: Progress, offline: bool = False
+    address: Address,
+    root: bytes | None,
+    folders: Folders,
+    *,
+    progress: Progress,
+    offline: bool = False,
+    files: HttpFiles | None = None,
 ) -> RemoteRegistry:
-    """The registry at `address`. `root` is the trusted root; None accepts an unsigned registry.
+    """The registry at `address`. `root` is the trusted root; None accepts an unsigned registry. `files` are those of
+    that address, by default with the user's cache.
 
     Raises NetworkError, RegistryError (no registry, unknown format), TrustError (it has lost its signatures).
     """
-    files = HttpFiles.at(address, folders, progress=progress, offline=offline)
+    files = files or HttpFiles.at(address, folders, progress=progress, offline=offline)
     try:
         config = read_config(files)
     except MissingFile as error:

@@ -20,6 +20,7 @@ from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.ground.storage import locked, make_folder, storage_errors, write_file
 from tfaot_pkg.registry.files.files import Files, MissingFile
 from tfaot_pkg.registry.files.layout import CONFIG
+from tfaot_pkg.registry.files.mirrored import lacking
 from tfaot_pkg.registry.trust.keys import ROOT, SNAPSHOT, TIMESTAMP
 from tfaot_pkg.registry.trust.roles import (
     CLOCK_TOLERANCE,
@@ -215,6 +216,8 @@ class SignedIndex:
         try:
             return self._fetch(info)
         except MissingFile as error:
+            if partial := lacking(self._files, info.path):
+                raise partial from error
             raise TrustError(
                 f"{self._files.location} lacks a signed file: {error.message}",
                 hint="restore it from a copy of the registry, or read from another mirror",

@@ -190,17 +190,17 @@ class Revision:
         for name in (SEARCH, *self._state.bins.get_roles()):
             self.change(name)
 
-    def files(self, signers: Signers, now: datetime, *, snapshot: bool = True) -> list[NewFile]:
+    def files(self, signers: Signers, now: datetime, *, snapshot: bool = True, beyond: int = 0) -> list[NewFile]:
         """All files to be written, in that order; the last is `timestamp.json`, the moment at which they hold.
 
-        With `snapshot` False (and no changed role) the timestamp alone is signed.
+        With `snapshot` False (and no changed role) the timestamp alone is signed. Versions grow by one, and `beyond`.
         """
         lifetimes = self._state.lifetimes
         # Content, then the roles that name it, snapshot and timestamp: a writer that is killed leaves the old state.
         files = list(self._targets.items())
         new_snapshot = copy_of(self._state.snapshot)
         for name, metadata in self._changed.items():
-            metadata.signed.version += 1
+            metadata.signed.version = self._state.role(name).signed.version + 1 + beyond
             metadata.signed.expires = lifetimes.expiry(RELEASE, now)
             data = sign(metadata, self._trusted_for(name, signers))
             files.append((metadata_path(name, metadata.signed.version), data))
@@ -210,7 +210,7 @@ class Revision:
         # The usual case of `registry refresh` by cron: it needs the timestamp key only.
         if not snapshot and not self._changed:
             return [*files, _signed_timestamp(timestamp, lifetimes, signers, now)]
-        new_snapshot.signed.version += 1
+        new_snapshot.signed.version += 1 + beyond
         new_snapshot.signed.expires = lifetimes.expiry(SNAPSHOT, now)
         return [*files, *_seal(new_snapshot, timestamp, lifetimes, signers, now)]
 

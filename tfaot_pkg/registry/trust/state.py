@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.registry.files.files import Files, MissingFile
 from tfaot_pkg.registry.files.layout import CHANNELS, CONFIG
+from tfaot_pkg.registry.files.mirrored import lacking
 from tfaot_pkg.registry.trust.keys import ROOT, SNAPSHOT, TIMESTAMP
 from tfaot_pkg.registry.trust.roles import (
     PACKAGE_PATHS,
@@ -221,6 +222,8 @@ def _get(files: Files, path: str, limit: int) -> bytes:
     try:
         return files.get(path, limit)
     except MissingFile as error:
+        if partial := lacking(files, path):
+            raise partial from error
         raise TrustError(
             f"{files.location} lacks the signed file {path}",
             hint="restore it from a mirror of the registry",
