@@ -33,7 +33,6 @@ from tfaot_pkg.nightly.definition import load_definition
 from tfaot_pkg.nightly.inputs import cache_file
 from tfaot_pkg.nightly.planning import plan_night, state_folder
 from tfaot_pkg.nightly.types import Decision
-from tfaot_pkg.registry.blobs import BlobStore
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.files.layout import PREFIX, index_path
 from tfaot_pkg.registry.folder import FolderRegistry
@@ -68,10 +67,10 @@ def write_models(root: Path, count: int) -> None:
 def publish_all(root: Path, decisions: tuple[Decision, ...]) -> None:
     """Write the index that a night leaves which has built all of `decisions`."""
     registry = FolderRegistry.create(root / "registry")
-    store, blobs = BlobStore(root=registry.root, template=registry.config.download), {}
+    blobs = {}
     for role, content in ((PREFIX, b"package"), (VALIDATION, b'{"not_run": []}')):
         blobs[role] = BlobRef.of(content)
-        store.put(blobs[role], content)
+        registry.files.place(registry.blob_path(blobs[role]), blobs[role], content)
     lines: dict[str, bytes] = {}
     for decision in decisions:
         task = decision.task

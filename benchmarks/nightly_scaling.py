@@ -30,7 +30,7 @@ from tfaot_pkg.nightly.outcome import Attempt
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.run import Coordinator
 from tfaot_pkg.nightly.state import Gate, State
-from tfaot_pkg.nightly.types import Decision, Outcome, Policy, Reason, Task
+from tfaot_pkg.nightly.types import Comparison, Decision, Outcome, Policy, Reason, Task
 
 _STUB = Path(__file__).resolve().parents[1] / "tests" / "nightly" / "stub_build.py"
 _SPREAD = 0.6  # of the logarithms: one build in twenty takes 2.7 times the median
@@ -59,6 +59,8 @@ class Clock:
     def gate(self, gate: Gate) -> None:
         self.processor = time.process_time() - self.processor
 
+    def compared(self, comparison: Comparison) -> None: ...
+
     def outcome(self, outcome: Outcome) -> None: ...
 
 
@@ -72,7 +74,10 @@ class NoRegistry:
     def catch_up(self, results: Results, tasks: Sequence[Task]) -> Mapping[str, str]:
         return {}
 
-    def publish(self, decision: Decision, results: Results) -> str:
+    def publish(self, decision: Decision, results: Results) -> bool:
+        return False
+
+    def send(self, decision: Decision, results: Results) -> str:
         return ""
 
 

@@ -22,11 +22,12 @@ from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.nightly.executors import Executor, LocalExecutor
 from tfaot_pkg.nightly.models import spec_for
 from tfaot_pkg.nightly.outcome import Attempt
+from tfaot_pkg.nightly.ports import PublisherPort
 from tfaot_pkg.nightly.publisher import Publisher
 from tfaot_pkg.nightly.recheck import Recheck
-from tfaot_pkg.nightly.run import Coordinator, PublisherPort
+from tfaot_pkg.nightly.run import Coordinator
 from tfaot_pkg.nightly.state import Gate, State
-from tfaot_pkg.nightly.types import Decision, Outcome, Policy, Reason, Task
+from tfaot_pkg.nightly.types import Comparison, Decision, Outcome, Policy, Reason, Task
 from tfaot_pkg.pipeline.pipeline import Pipeline
 from tfaot_pkg.pipeline.publish import Release
 from tfaot_pkg.registry.commit import Keys
@@ -47,6 +48,7 @@ class Seen:
     outcomes: list[Outcome] = field(default_factory=list)
     stored_: list[int] = field(default_factory=list)
     excluded_: dict[str, str] = field(default_factory=dict)
+    compared_: list[Comparison] = field(default_factory=list)
     running: Callable[[], Sequence[str]] = tuple
 
     def begin(self, night: str, decisions: Sequence[Decision], known: Sequence[Outcome], *, again: bool) -> None:
@@ -65,6 +67,9 @@ class Seen:
         self.excluded_[worker] = why
 
     def gate(self, gate: Gate) -> None: ...
+
+    def compared(self, comparison: Comparison) -> None:
+        self.compared_.append(comparison)
 
     def outcome(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
@@ -217,5 +222,5 @@ def end_state(root: Path) -> dict[str, Any]:
         "outcomes": {n.name: sorted((o.task, o.kind, o.release, o.error_class) for o in n.outcomes()) for n in state.nights()},
         "over": [night.is_over for night in state.nights()],
         "registry": sorted((entry.name, entry.version, entry.key) for entry in entries),
-        "history": sorted((night, outcome.task, outcome.kind) for night, outcome in state.history()),
+        "history": sorted((one.night, one.task, one.kind) for one in state.history.builds()),
     }  # fmt: skip

@@ -9,9 +9,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tfaot_pkg.ground.keys import key_of
+from tfaot_pkg.ground.cpu import Cpu
+from tfaot_pkg.ground.keys import Key, key_of
 from tfaot_pkg.nightly.state import Gate, NightFolder, State, Summary
-from tfaot_pkg.nightly.types import Decision, Figures, Outcome, OutcomeKind, Reason, Task
+from tfaot_pkg.nightly.types import Comparison, Decision, Figures, Outcome, OutcomeKind, Reason, Task
+from tfaot_pkg.verify.turns import Speed, SpeedKind, Turns, threshold
 
 HOSTILE = "</title><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>]]>\"'>{{ 7 * 7 }} | **x** \x1b[31m\x00\u202e"
 """What a log, an error or a name may hold."""
@@ -68,9 +70,30 @@ def outcome(of: Task, kind: OutcomeKind = "published", **fields: Any) -> Outcome
     return Outcome(task=of.id, model=of.model, toolchain=of.toolchain, kind=kind, release=made.release, **given)
 
 
+THIS_CPU = Cpu(name=CPU, model="GenuineIntel-6-143-8", microcode="0x2b", flags="0123456789ab")
+
+
+def comparison(of: Task, *, before: float = 5000.0, ratio: float = 1.0, base: str = "", **fields: Any) -> Comparison:
+    """The first build of `of` beside another one, with times in turns of two batch sizes."""
+    kind: SpeedKind = "slower" if ratio > threshold(before) else "the same"
+    speeds = tuple(
+        Speed(
+            target="x86-64-v3", batch_size=size, before=size * before, after=size * before * ratio, ratio=ratio,
+            spread=0.01, kind=kind,
+        )
+        for size in (1, 16)
+    )  # fmt: skip
+    given: dict[str, Any] = {"size": (100_000, 100_000), "reasons": decision(of).reasons, **fields}
+    return Comparison(
+        task=of.id, release=of.release(1), key=decision(of).key, base=base or of.release(1), base_key=Key("0" * 64),
+        turns=Turns(speeds=speeds, cpu=THIS_CPU, load=0.01, processes=12), **given,
+    )  # fmt: skip
+
+
 def add_night(
     state: State, day: date, outcomes: Iterable[Outcome], decisions: Iterable[Decision] | None = None,
     tasks: Iterable[Task] = (), logs: dict[str, str] | None = None, gate: Gate | None = None,
+    comparisons: Iterable[Comparison] = (),
 ) -> NightFolder:  # fmt: skip
     """A night as the coordinator leaves it; without `decisions` all of `tasks` were to be built."""
     outcomes = list(outcomes)
@@ -84,7 +107,9 @@ def add_night(
     if gate is not None:
         night.set_gate(gate)
     built = {one.task.id for one in made if one.action == "build"}
-    state.add_history(night, [one for one in outcomes if one.task in built])
+    state.history.add(night.name, night.sequence, [one for one in outcomes if one.task in built])
+    for one in comparisons:
+        state.history.compare(night.name, one)
     night.end(summary(night))
     return night
 
@@ -154,5 +179,6 @@ def two_nights(root: Path, *, quiet_nights: int = 14) -> State:
         decision(tasks["known"], "skip", "known broken since 2026-10-01"),
     ]
     logs = {"logs/broken.log": LOG, "logs/wrong.log": f"all well\nerror: {HOSTILE}\n" * 3}
-    add_night(state, day + timedelta(days=1), tonight, decisions, logs=logs)
+    beside = [comparison(tasks["steady"], ratio=1.01), comparison(tasks["slow"], ratio=1.3)]
+    add_night(state, day + timedelta(days=1), tonight, decisions, logs=logs, comparisons=beside)
     return state

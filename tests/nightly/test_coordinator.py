@@ -46,12 +46,15 @@ class Registry:
     def catch_up(self, results: Results, tasks: Sequence[Task]) -> dict[str, str]:
         return {}
 
-    def publish(self, decision: Decision, results: Results) -> str:
+    def publish(self, decision: Decision, results: Results) -> bool:
         if self._failures:
             self._failures -= 1
             raise StorageError("the disk is full")
         self.published.append(decision.task.model)
-        return ""
+        return False
+
+    def send(self, decision: Decision, results: Results) -> str:
+        raise AssertionError("nothing is to be sent")
 
 
 def kinds(outcomes: Sequence[Outcome]) -> dict[str, str]:
@@ -304,7 +307,7 @@ def test_a_verdict_is_certain_when_what_is_left_may_fail_altogether(tmp_path: Pa
 
 def test_what_a_publication_raises_ends_the_night_while_others_are_built(tmp_path: Path) -> None:
     class Damaged(Registry):
-        def publish(self, decision: Decision, results: Results) -> str:
+        def publish(self, decision: Decision, results: Results) -> bool:
             raise Interrupted
 
     seen = Seen()
@@ -319,7 +322,7 @@ def test_several_are_published_at_a_time(tmp_path: Path) -> None:
     meeting = Barrier(2)
 
     class Slow(Registry):
-        def publish(self, decision: Decision, results: Results) -> str:
+        def publish(self, decision: Decision, results: Results) -> bool:
             meeting.wait(60)  # broken where the other one waits for this one's end
             return super().publish(decision, results)
 
@@ -360,14 +363,14 @@ class Killed(Registry):
         super().__init__()
         self.begun = Event()
 
-    def publish(self, decision: Decision, results: Results) -> str:
+    def publish(self, decision: Decision, results: Results) -> bool:
         try:
             # As a validation does: one process after another.
             for _ in range(3):
                 run(["sleep", "60"], started=lambda _: self.begun.set())
         except CommandFailed as error:
             raise ValidationError(str(error)) from error
-        return ""
+        return False
 
 
 def test_what_is_being_published_when_a_night_is_interrupted_is_published_by_the_next_run(tmp_path: Path) -> None:
@@ -409,8 +412,7 @@ def test_a_publication_that_waits_for_the_disk_does_not_hold_up_the_end(tmp_path
 def test_a_damaged_history_is_told_before_anything_is_built(tmp_path: Path) -> None:
     made = coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=Registry())
     made.run(lambda: [stub_decision("one")])
-    with (tmp_path / "state" / "history.jsonl").open("a") as history:
-        history.write("{half\n")
+    (tmp_path / "state" / "history.sqlite").write_text("{half\n")
     with reported(StorageError):
         made.run(lambda: [stub_decision("two")])
     assert len(list((tmp_path / "state" / "results").glob("*/*"))) == 1
@@ -478,13 +480,13 @@ def test_what_failed_before_a_night_was_cut_off_counts_for_its_gate(tmp_path: Pa
 
     night = coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=Registry(), policy=policy).run(again)
     assert night.counts == {"build failed": 2, "withheld": 2}
-    recorded = {one.model for name, one in State(root=tmp_path / "state").history() if name == night.night.name}
+    recorded = {one.model for one in State(root=tmp_path / "state").history.builds() if one.night == night.night.name}
     assert recorded == {"breaks1", "breaks2", "fine1", "fine2"}
 
 
 def test_a_night_that_was_cut_off_while_it_published_is_ended_as_it_was_planned(tmp_path: Path) -> None:
     class Away(Registry):
-        def publish(self, decision: Decision, results: Results) -> str:
+        def publish(self, decision: Decision, results: Results) -> bool:
             raise Interrupted
 
     cut = coordinator(tmp_path, home_of(tmp_path), program=stub(0), publisher=Away())
@@ -524,7 +526,7 @@ def test_a_plan_that_was_changed_in_the_state_folder_is_not_published(tmp_path: 
     """Whoever can write there must not have another spec signed; what was not changed is published."""
 
     class Away(Registry):
-        def publish(self, decision: Decision, results: Results) -> str:
+        def publish(self, decision: Decision, results: Results) -> bool:
             raise Interrupted
 
     decisions = [stub_decision("one"), stub_decision("other")]
@@ -581,8 +583,11 @@ class Unreached(Registry):
     def catch_up(self, results: Results, tasks: Sequence[Task]) -> dict[str, str]:
         return {"one@1.0.0+tf2.17.1": "the Conan remote ours cannot be reached"}
 
-    def publish(self, decision: Decision, results: Results) -> str:
+    def publish(self, decision: Decision, results: Results) -> bool:
         super().publish(decision, results)
+        return True
+
+    def send(self, decision: Decision, results: Results) -> str:
         return "the Conan remote ours cannot be reached"
 
 

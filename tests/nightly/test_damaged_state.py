@@ -17,7 +17,7 @@ from tfaot_pkg.nightly.types import Decision
 
 NIGHT = "nights/2026-11-21.2"
 FILES = {
-    "history.jsonl": "lines",
+    "history.sqlite": "one",
     "history-2026-10.jsonl": "lines",
     "inputs.jsonl": "lines",
     f"{NIGHT}/outcomes.jsonl": "lines",
@@ -43,7 +43,7 @@ VALUES = {
 
 
 class Away(Registry):
-    def publish(self, decision: Decision, results: Results) -> str:
+    def publish(self, decision: Decision, results: Results) -> bool:
         raise Interrupted
 
 

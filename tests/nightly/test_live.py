@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import time
 from dataclasses import replace
@@ -12,9 +13,12 @@ import pytest
 from rich.console import Console
 
 from tests.nightly.nights import Seen, coordinator, home_of, stub, stub_decision
-from tfaot_pkg.cli.nightly.live import Lines, LiveTable
+from tests.wording import reported
+from tfaot_pkg.cli.nightly.events import events_to
+from tfaot_pkg.cli.nightly.live import Lines, LiveTable, left_text
 from tfaot_pkg.cli.nightly.plan import _print_table
 from tfaot_pkg.cli.nightly.run import _lines
+from tfaot_pkg.errors import StorageError
 from tfaot_pkg.nightly.executors import LocalExecutor
 from tfaot_pkg.nightly.outcome import Attempt, first_words
 from tfaot_pkg.nightly.state import Gate, Verdict
@@ -172,3 +176,25 @@ def test_what_was_withheld_is_told_in_one_line(tmp_path: Path) -> None:
         "not published: 2.17.1: 1 of 4 builds newly failed, more than policy.max_failures (10%)",
         "night 2026-11-21.2: 1 build failed, 3 withheld",
     ]
+
+
+def test_what_is_left_follows_from_what_has_ended() -> None:
+    assert left_text(600, 3, 12) == ", about 30 min 0 s left"
+    assert [left_text(*given) for given in ((600, 0, 12), (600, 12, 12), (5, 1, 12))] == ["", "", ""]
+
+
+def test_events_are_lines_of_json_as_they_happen(tmp_path: Path) -> None:
+    seen, file = Seen(), tmp_path / "events.jsonl"
+    with events_to(file, seen) as watch:
+        coordinator(
+            tmp_path, home_of(tmp_path), program=stub(0), watch=watch,  # type: ignore[arg-type]
+        ).run(lambda: [stub_decision("fine"), stub_decision("broken")])  # fmt: skip
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line["event"] for line in lines[:2]] == ["begin", "building"] and lines[0]["tasks"] == 2
+    told = {line["event"]: line for line in lines if line.get("task") == "broken@1.0.0+tf2.17.1"}
+    assert told["built"]["kind"] == told["outcome"]["kind"] == "build failed"
+    assert {line["kind"] for line in lines if line["event"] == "outcome"} == {"published", "build failed"}
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT.*Z", line["time"]) for line in lines)
+    assert len(seen.outcomes) == 2
+    with reported(StorageError), events_to(tmp_path / "no" / "folder", seen):
+        pass

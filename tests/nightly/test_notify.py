@@ -312,7 +312,9 @@ def test_figures_that_got_worse_are_told_with_what_changed(
     two_nights(tmp_path / "nightly-state")
     notify(define(f"webhooks: ['{hook.url}']"))
     slow = next(each for each in hook.posted[0]["notices"] if each["kind"] == "got worse")
-    assert slow["subject"] == "slow@1.0.0+tf2.17.1" and "latency, x86-64-v3, batch size 1: 6.5" in slow["lines"][0]
+    assert (
+        slow["subject"] == "slow@1.0.0+tf2.17.1" and "latency, x86-64-v3, batch size 1: 5 µs -> 6.5" in slow["lines"][0]
+    )
     assert slow["lines"][-1] == "what changed: source: changed"
 
 

@@ -67,7 +67,7 @@ def test_the_last_nights_stay_with_what_was_built_in_them_and_the_history_of_all
     broken = [stub_decision("broken", number=number) for number in (1, 2, 3)]
     for day in range(3):
         place.night(day, builds[day], broken[day])
-    history = list(place.state.history())
+    history = list(place.state.history.builds())
     hidden = [place.root / "state" / name / ".cut.x.part" for name in ("nights", f"results/{builds[0].key[:2]}")]
     for folder in hidden:
         folder.mkdir()
@@ -85,7 +85,7 @@ def test_the_last_nights_stay_with_what_was_built_in_them_and_the_history_of_all
     assert place.results == {one.key for one in (*builds[1:], *broken[1:])}
     assert not any(folder.exists() for folder in hidden)
     assert all(list(folder.iterdir()) for folder in place.root.glob("state/results/??"))
-    assert list(place.state.history()) == history
+    assert list(place.state.history.builds()) == history
     assert place.prune(2).nights == place.prune(5).nights == ()
     report = read_report(place.state, place.state.nights()[-1])
     (still,) = report.failed

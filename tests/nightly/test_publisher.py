@@ -25,7 +25,6 @@ from tests.wording import reported
 from tfaot_pkg.errors import TrustError
 from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.ground.settings import Folders
-from tfaot_pkg.nightly import publisher as publisher_module
 from tfaot_pkg.nightly.publisher import Publisher, Uploads
 from tfaot_pkg.nightly.recheck import Recheck
 from tfaot_pkg.nightly.state import State
@@ -62,7 +61,7 @@ def tfaot(home: Path, *arguments: str | Path, **variables: str) -> subprocess.Co
 @pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_a_night_publishes_a_reproducible_model_to_a_signed_registry_and_a_conan_server(
     shared_home: Path, models: Mapping[str, Path], server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,6 +102,7 @@ def test_a_night_publishes_a_reproducible_model_to_a_signed_registry_and_a_conan
     again = tfaot(home, *command, CONAN_PASSWORD_OURS=PASSWORD, TFAOT_REGISTRY_PASSPHRASE=_PASSPHRASE)
     assert json.loads(again.stdout)["counts"] == {"up to date": 1}
     require_that_an_unreached_remote_keeps_nothing_back(tmp_path, home)
+    require_that_a_new_remote_gets_what_was_published_before(tmp_path, home, definition)
 
 
 def require_that_an_unreached_remote_keeps_nothing_back(root: Path, home: Path) -> None:
@@ -125,7 +125,8 @@ def require_that_an_unreached_remote_keeps_nothing_back(root: Path, home: Path) 
     first = publisher()
     first.require()
     assert len(notes) == 1 and "cannot be reached" in notes[0]
-    assert "late" in first.publish(decision, state.results)
+    assert first.publish(decision, state.results)
+    assert "late" in first.send(decision, state.results)
     assert FolderRegistry.open(root / "another").resolve("dense").version == decision.release
     assert list(publisher().catch_up(state.results, [decision.task])) == [decision.task.id], "it is still away"
     server.start()
@@ -135,7 +136,25 @@ def require_that_an_unreached_remote_keeps_nothing_back(root: Path, home: Path) 
         assert second.catch_up(state.results, [decision.task]) == {}
         assert listed(root, server) == ["tfaot-model-dense/1.0.0+tf2.17.1.b1"]
         assert Uploads(root=state.root).missing("late") == ()
-        assert second.publish(decision, state.results) == "", "the same again does nothing"
+        assert second.publish(decision, state.results)
+        assert second.send(decision, state.results) == "", "the same again does nothing"
+    finally:
+        server.stop()
+
+
+def require_that_a_new_remote_gets_what_was_published_before(root: Path, home: Path, definition: Path) -> None:
+    with free_port() as port:
+        server = Server(folder=root / "new-server", port=port)
+    assert tfaot(home, "conan-remote", "add", "new", server.remote.url, "--user", USER).returncode == 0
+    command = ("conan-remote", "sync", "new", definition, "--json")
+    assert tfaot(home, *command, CONAN_PASSWORD_NEW=PASSWORD).returncode == 17, "it is not there yet"
+    server.start()
+    try:
+        done = tfaot(home, *command, CONAN_PASSWORD_NEW=PASSWORD)
+        assert (done.returncode, json.loads(done.stdout)["sent"]) == (0, ["dense@1.0.0+tf2.17.1"]), done
+        assert listed(root, server) == ["tfaot-model-dense/1.0.0+tf2.17.1.b1"]
+        again = tfaot(home, *command, CONAN_PASSWORD_NEW=PASSWORD)
+        assert (again.returncode, json.loads(again.stdout)["sent"]) == (0, [])
     finally:
         server.stop()
 
@@ -243,7 +262,6 @@ def test_a_remote_gets_a_build_once_it_is_in_the_default_channel(
     decision = stub_decision("one")
     package = package_of(tmp_path, "one", decision.release, tiny_files("one", decision.release), key=decision.key)
     monkeypatch.setattr(Publisher, "_sent", lambda *_: sent.append(1) or "")  # type: ignore[func-returns-value]
-    monkeypatch.setattr(publisher_module, "into_registry", lambda *_: registry.publish(package.entry, package.blobs))
     sent: list[int] = []
     publisher = Publisher(
         registry=registry.root, keys=Keys(), folders=home_of(tmp_path), recheck=lambda _, release: nullcontext(release),
@@ -251,7 +269,8 @@ def test_a_remote_gets_a_build_once_it_is_in_the_default_channel(
     )  # fmt: skip
     state = State(root=tmp_path / "state")
     monkeypatch.setattr(type(state.results), "release", lambda *_: Release(entry=package.entry, blobs=package.blobs))
-    assert publisher.publish(decision, state.results) == ""
+    assert publisher.publish(decision, state.results)
+    assert publisher.send(decision, state.results) == ""
     assert publisher.catch_up(state.results, [decision.task]) == {}
     assert (sent, Uploads(root=state.root).missing("ours")) == ([], (decision,))
     opened = FolderRegistry.open(registry.root)

@@ -51,6 +51,7 @@ def test_the_machine_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "python:3.11" not in machine().values()
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_packages_of_a_night_are_built_again_from_its_record(shared_home_folder: Path, tmp_path: Path) -> None:

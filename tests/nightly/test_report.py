@@ -11,15 +11,28 @@ from pathlib import Path
 
 import pytest
 
-from tests.nightly.reports import FIRST, HOSTILE, LOG, add_night, decision, figures, outcome, summary, task, two_nights
+from tests.nightly.reports import (
+    FIRST,
+    HOSTILE,
+    LOG,
+    add_night,
+    comparison,
+    decision,
+    figures,
+    outcome,
+    summary,
+    task,
+    two_nights,
+)
 from tests.wording import reported
 from tfaot_pkg.errors import StorageError
+from tfaot_pkg.nightly.regression import worse_in
 from tfaot_pkg.nightly.report.log import excerpt, plain
 from tfaot_pkg.nightly.report.notices import notices_of
 from tfaot_pkg.nightly.report.report import EXIT_CODES, Report, TaskReport, changes_between, find_night, read_report
-from tfaot_pkg.nightly.report.trends import FEWEST
 from tfaot_pkg.nightly.report.write import page_of, write_report
 from tfaot_pkg.nightly.state import Gate, State, Verdict
+from tfaot_pkg.verify.beside import Apart
 
 ID = "{}@1.0.0+tf2.17.1"
 
@@ -98,13 +111,14 @@ def test_dependents_with_another_toolchain_are_not_hit(tmp_path: Path) -> None:
     assert of(last(state), "broken").hits == ()
 
 
-def test_only_what_is_slower_beyond_its_noise_got_worse(report: Report) -> None:
+def test_what_is_slower_in_turns_got_worse(report: Report) -> None:
     assert [one.outcome.model for one in report.regressed] == ["slow"]
     worse = of(report, "slow").regressions
-    assert [one.name for one in worse] == ["latency, x86-64-v3, batch size 1", "latency, x86-64-v3, batch size 16"]
-    assert worse[0].verdict is not None
-    assert worse[0].verdict.change == pytest.approx(0.3, abs=0.03)
-    assert len(worse[0].points) == 16
+    assert list(map(str, worse)) == [
+        "latency, x86-64-v3, batch size 1: 5 µs -> 6.5 µs, in turns 1.3 times as long",
+        "latency, x86-64-v3, batch size 16: 80 µs -> 104 µs, in turns 1.3 times as long",
+    ]
+    assert len(of(report, "slow").trends[1].points) == 16
 
 
 def test_a_result_that_is_taken_again_is_no_second_measurement(tmp_path: Path) -> None:
@@ -115,17 +129,7 @@ def test_a_result_that_is_taken_again_is_no_second_measurement(tmp_path: Path) -
     sizes = of(last(state), "digits").trends[0]
     assert [(point.night, point.value) for point in sizes.points] == [("2026-10-20.1", 1.0), ("2026-10-22.1", 2.0)]
     again = read_report(state, find_night(state, "2026-10-21.1"))
-    assert of(again, "digits").trends[0].verdict is None
-
-
-@pytest.mark.parametrize(("nights", "verdict"), [(FEWEST, "too few"), (FEWEST + 1, "steady")])
-def test_tonight_is_not_among_what_it_is_compared_with(nights: int, verdict: str, tmp_path: Path) -> None:
-    state, one = State(root=tmp_path), task("digits")
-    for number in range(nights):
-        add_night(state, FIRST + timedelta(days=number), [outcome(one)], tasks=[one])
-    found = of(last(state), "digits").trends[1].verdict  # of a latency
-    assert found is not None
-    assert found.kind == verdict
+    assert [point.night for point in of(again, "digits").trends[0].points] == ["2026-10-20.1"]
 
 
 def test_a_new_version_has_the_past_of_the_one_it_replaces(tmp_path: Path) -> None:
@@ -164,11 +168,10 @@ def test_nights_in_which_a_model_is_skipped_do_not_end_its_failures(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_the_history_is_read_across_months(tmp_path: Path) -> None:
+def test_the_history_is_read_far_back(tmp_path: Path) -> None:
     state, one = State(root=tmp_path), task("digits")
     for number in range(100):
         add_night(state, date(2026, 8, 1) + timedelta(days=number), [outcome(one, "build failed" if number > 2 else "published", figures=figures(size=1000 + number))], tasks=[one])  # fmt: skip
-    assert len(list(tmp_path.glob("history-*.jsonl"))) == 3
     report = last(state)
     assert of(report, "digits").change.since == "2026-08-04"
     size = of(report, "digits").trends[0]
@@ -296,54 +299,55 @@ def test_a_report_names_the_workers_that_got_no_more_builds(tmp_path: Path) -> N
     assert "<b>" not in read["summary.md"] + read["index.html"]
 
 
-def test_other_answers_of_the_same_version_are_told_with_what_changed(tmp_path: Path) -> None:
-    """Those of a new version are meant; those of targets that only one night ran say nothing."""
-    before, now = task("digits"), task("digits", version="1.1.0")
-    others = [task("same"), task("first"), task("elsewhere")]
+def test_other_answers_of_the_same_version_are_told_by_how_much_and_why(tmp_path: Path) -> None:
+    """Those of a new version are meant."""
     state = State(root=tmp_path / "state")
-    add_night(
-        state, FIRST,
-        [
-            outcome(before, figures=figures(fused="a", unfused="b")), outcome(others[0], figures=figures(fused="a")),
-            outcome(others[2], figures=figures(fused="a")),
-        ],
-        tasks=[before, others[0], others[2]],
-    )  # fmt: skip
-    add_night(
-        state, FIRST + timedelta(days=1), [outcome(before, "withheld", figures=figures(fused="x"))], tasks=[before]
-    )
-    tonight = [
-        outcome(before, figures=figures(fused="c", unfused="b")), outcome(others[0], figures=figures(fused="a")),
-        outcome(others[1], figures=figures(fused="z")), outcome(others[2], figures=figures(unfused="q")),
+    one, other, new = task("digits"), task("same"), task("new", version="1.1.0")
+    apart = Apart(output="y", differing=3, elements=185, largest=2e-5, relative=1e-6)
+    add_night(state, FIRST, [outcome(one, figures=figures(fused="a"))], tasks=[one])
+    beside = [
+        comparison(one, base="1.0.0+tf2.17.1.b0", apart=apart), comparison(other),
+        comparison(new, base="1.0.0+tf2.17.1.b7", apart=apart),
     ]  # fmt: skip
-    add_night(state, FIRST + timedelta(days=2), tonight, tasks=[before, *others])
+    tonight = [outcome(one, figures=figures(fused="c")), outcome(other), outcome(new)]
+    add_night(state, FIRST + timedelta(days=1), tonight, tasks=[one, other, new], comparisons=beside)
     report = last(state)
-    assert {one.outcome.task: one.unlike for one in report.tasks if one.unlike} == {before.id: before.release(1)}
+    assert {each.outcome.task: each.unlike for each in report.tasks if each.unlike} == {one.id: "1.0.0+tf2.17.1.b0"}
     assert "1 with other answers" in report.headline
     (notice,) = notices_of(report, ())
-    assert (notice.kind, notice.subject) == ("answers differ", before.id)
+    assert (notice.kind, notice.subject) == ("answers differ", one.id)
+    far = "3 of 185 numbers differ, by at most 1e-06 of the value (by 2e-05), output y"
     assert notice.lines == (
-        f"other bits than {before.release(1)} on the pinned inputs",
+        f"other bits than 1.0.0+tf2.17.1.b0 on the pinned inputs: {far}",
         "what changed: source: changed",
     )
     write_report(report, tmp_path / "report")
-    read = {name: (tmp_path / "report" / name).read_text() for name in ("summary.md", "index.html", "metrics.prom")}
-    assert all("nswers" in text for text in read.values()) and "Other answers" in read["index.html"]
-    assert changes_between(read_report(state, state.nights()[0]), report)[0].figures[0] == "answers: other bits"
-    add_night(state, FIRST + timedelta(days=3), [outcome(now, figures=figures(fused="n"))], tasks=[now])
-    assert not last(state).answering_otherwise
+    read = {name: (tmp_path / "report" / name).read_text() for name in ("summary.md", "index.html")}
+    assert all(far.replace("_", "\\_") in text and "Other answers" in text for text in read.values())
+    found = changes_between(read_report(state, state.nights()[0]), report)
+    assert found[0].figures == ("answers: other bits", f"beside 1.0.0+tf2.17.1.b0: other answers: {far}")
 
 
-def test_the_json_report_holds_outcomes_changes_and_verdicts(written: Path) -> None:
+def test_sizes_errors_and_memory_are_compared_exactly_and_at_once(tmp_path: Path) -> None:
+    state, one = State(root=tmp_path), task("digits")
+    grown = comparison(one, size=(100_000, 120_000), error=(1e-6, 5e-5), memory=(8192, 65536))
+    add_night(state, FIRST, [outcome(one)], tasks=[one], comparisons=[grown])
+    assert list(map(str, of(last(state), "digits").regressions)) == [
+        "size: 100 kB -> 120 kB", "memory: 8.19 kB -> 65.5 kB", "numerical error: 1e-06 -> 5e-05",
+    ]  # fmt: skip
+    same = comparison(one, size=(100_000, 101_000), error=(1e-6, 1.9e-6), memory=(8192, 8192))
+    assert worse_in(same) == ()
+
+
+def test_the_json_report_holds_outcomes_changes_and_comparisons(written: Path) -> None:
     document = json.loads((written / "report.json").read_text())
     assert document["exit_code"] == 26
     slow = next(one for one in document["tasks"] if one["model"] == "slow")
     assert slow["change"] == {"kind": "unchanged", "since": "", "before": "published"}
-    verdicts = {(t["metric"], t["batch_size"]): t["verdict"]["kind"] for t in slow["trends"]}
-    assert verdicts == {
-        ("size", ""): "steady", ("latency", "1"): "worse", ("latency", "16"): "worse", ("numerical error", ""): "steady",
-        ("build time", ""): "steady",
-    }  # fmt: skip
+    speeds = slow["comparison"]["turns"]["speeds"]
+    assert [(each["batch_size"], each["ratio"], each["kind"]) for each in speeds] == [
+        (1, 1.3, "slower"), (16, 1.3, "slower"),
+    ]  # fmt: skip
 
 
 def test_nothing_of_a_build_is_markup_in_a_page(written: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_page_loads_without_complaint_and_runs_nothing_of_a_log(browser: Brows
     assert browser.faults(address) == []
 
 
-@pytest.mark.sweep("-light", "tasks/broken*-dark", night=2)
+@pytest.mark.sweep("-light", "tasks/broken*-dark", night=10)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("page", PAGES)
 def test_axe_finds_no_fault_and_the_page_is_kept_as_a_picture(
@@ -118,7 +118,8 @@ def test_the_plot_shows_every_night(browser: Browser, address: str) -> None:
     assert len(browser.driver.find_elements(By.CSS_SELECTOR, "svg.plot")) == 5
     first = one(browser, "svg.plot")
     assert len(first.find_elements(By.CSS_SELECTOR, "circle")) == 16
-    assert "31% more than the median" in one(browser, ".tag.bad").text
+    rows = browser.driver.find_elements(By.XPATH, "//section[h2[@id='beside']]//tbody/tr")
+    assert rows and all(row.text.split()[-2:] == ["1.300", "slower"] for row in rows)
 
 
 def test_the_grid_shows_models_of_a_name_or_an_outcome_by_keyboard(browser: Browser, address: str) -> None:

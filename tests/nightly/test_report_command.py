@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.catalogue.registries import entry_of, publish
-from tests.nightly.reports import FIRST, HOSTILE, add_night, figures, outcome, task, two_nights
+from tests.nightly.reports import FIRST, HOSTILE, add_night, comparison, figures, outcome, task, two_nights
 from tests.wording import reported
 from tfaot_pkg.catalogue.render import FOLDER, NIGHTLY, render
 from tfaot_pkg.cli.app import app
@@ -76,14 +76,16 @@ def test_two_nights_are_compared_task_by_task(definition: Path, tmp_path: Path) 
     after = [outcome(nine, "build failed"), outcome(ten, figures=figures(latency=5100))]
     after.append(outcome(slow, figures=figures(size=150_000, latency=7000)))
     add_night(state, FIRST, before, tasks=[nine, ten, gone, slow])
-    add_night(state, FIRST + timedelta(days=1), after, tasks=[nine, ten, slow])
+    beside = [comparison(slow, ratio=1.4)]
+    add_night(state, FIRST + timedelta(days=1), after, tasks=[nine, ten, slow], comparisons=beside)
     names = [night.name for night in state.nights()]
     done = CliRunner().invoke(app, ["nightly", "diff", *names, str(definition)], catch_exceptions=False)
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     assert [line.partition("@")[0] for line in lines] == ["model_9", "old", "slow"]
     assert "-> build failed" in lines[0] and lines[1].endswith("-> not planned")
-    assert "size: 100 kB -> 150 kB; latency, x86-64-v3, batch size 1: 5 µs -> 7 µs; latency" in lines[2]
+    told = "size: 100 kB -> 150 kB; beside 1.0.0+tf2.17.1.b1: slower: x86-64-v3, batch size 1: 5 µs -> 7 µs, in turns"
+    assert told in lines[2]
     same = CliRunner().invoke(app, ["nightly", "diff", names[0], names[0], str(definition)], catch_exceptions=False)
     assert "the same outcomes" in same.stdout
 

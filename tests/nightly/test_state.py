@@ -83,41 +83,14 @@ def test_damage_in_the_middle_is_told_with_its_line(state: State) -> None:
         night.outcomes()
 
 
-def test_the_history_of_past_months_lies_in_files_of_their_own(state: State) -> None:
-    decisions = [stub_decision(f"model{number}") for number in range(3)]
-    for day in (date(2026, 9, 30), date(2026, 10, 1), date(2026, 10, 31), date(2026, 11, 1)):
-        state.add_history(state.new_night([], day), map(outcome, decisions))
-    names = sorted(path.name for path in state.root.iterdir())
-    assert names == ["history-2026-09.jsonl", "history-2026-10.jsonl", "history.jsonl", "nights"]
-    assert len((state.root / "history-2026-10.jsonl").read_bytes().splitlines()) == 6
-    assert [(night, one.model) for night, one in state.history()] == [
-        (night, f"model{number}")
-        for night in ("2026-09-30.1", "2026-10-01.1", "2026-10-31.1", "2026-11-01.1")
-        for number in range(3)
-    ]
-
-
-def test_history_that_was_copied_but_not_removed_yet_is_there_once(state: State) -> None:
-    decision = stub_decision("one")
-    state.add_history(state.new_night([], date(2026, 10, 31)), [outcome(decision)])
-    before = (state.root / "history.jsonl").read_bytes()
-    state.add_history(state.new_night([], date(2026, 11, 1)), [outcome(decision)])
-    after = (state.root / "history.jsonl").read_bytes()
-    (state.root / "history.jsonl").write_bytes(before + after)  # as a kill between the two steps leaves it
-    assert [night for night, _ in state.history()] == ["2026-10-31.1", "2026-11-01.1"]
-    state.add_history(state.new_night([], date(2026, 11, 2)), [outcome(decision)])
-    assert [night for night, _ in state.history()] == ["2026-10-31.1", "2026-11-01.1", "2026-11-02.1"]
-    assert (state.root / "history.jsonl").read_bytes().count(b"\n") == 2
-
-
 def test_builds_of_a_night_are_recorded_once_however_often_it_ends(state: State) -> None:
     decisions = [stub_decision("one"), stub_decision("two")]
     night = state.new_night([], DAY)
-    state.add_history(night, [outcome(decisions[0])])
-    state.add_history(night, map(outcome, decisions))
-    assert [one.model for _, one in state.history()] == ["one", "two"]
-    lines = [json.loads(line) for line in (state.root / "history.jsonl").read_text().splitlines()]
-    assert [(line["model"], line["figures"]["library_size"]) for line in lines] == [("one", 1000), ("two", 1000)]
+    state.history.add(night.name, night.sequence, [outcome(decisions[0])])
+    state.history.add(night.name, night.sequence, map(outcome, decisions))
+    assert [one.model for one in state.history.builds()] == ["one", "two"]
+    (measured,) = state.history.measured("one", "2.17.1", before=night.order + 1, most=9)
+    assert (measured.night, measured.figures.library_size) == (night.name, 1000)
 
 
 def test_a_night_begun_by_a_wrong_clock_is_not_the_last_one_for_ever(state: State) -> None:
@@ -127,13 +100,13 @@ def test_a_night_begun_by_a_wrong_clock_is_not_the_last_one_for_ever(state: Stat
     nights = []
     for day, kind in zip(days, kinds, strict=True):
         nights.append(state.new_night([decision], day))
-        state.add_history(nights[-1], [replace(outcome(decision), kind=kind)])
+        state.history.add(nights[-1].name, nights[-1].sequence, [replace(outcome(decision), kind=kind)])
     names = [night.name for night in nights]
     assert names == ["2026-11-21.1", "2036-01-01.1", "2026-11-22.1", "2026-11-22.2", "2026-12-01.1"]
     assert [night.name for night in state.nights()] == names
-    assert [(night, one.kind) for night, one in state.history()] == list(zip(names, kinds, strict=True))
-    assert [night for night, _ in state.history(before=nights[2])] == names[:2]
-    assert state.working() == {(decision.task.model, decision.task.toolchain)}
+    assert [(one.night, one.kind) for one in state.history.builds()] == list(zip(names, kinds, strict=True))
+    assert [one.night for one in state.history.builds(before=nights[2].order)] == names[:2]
+    assert state.history.working() == {(decision.task.model, decision.task.toolchain)}
 
 
 def test_nights_without_a_number_come_first_by_their_names(state: State) -> None:

@@ -150,7 +150,7 @@ def test_two_nights(
         "two_inputs": ["1.0.0+tf2.17.1.b1", "1.1.0+tf2.17.1.b1"],
         "retrained": ["1.0.0+tf2.17.1.b1", "1.0.0+tf2.17.1.b2"],
     }
-    history = [(night, one.model, one.kind) for night, one in State(root=farm.root / "state").history()]
+    history = [(one.night, one.model, one.kind) for one in State(root=farm.root / "state").history.builds()]
     assert len(history) == len(set(history)) == 12 + 7
     assert [night.is_over for night in farm.nights] == [True, True]
     require_reports(farm)

@@ -10,7 +10,7 @@ import pytest
 
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.ground.signature import DType, Signature, Tensor
-from tfaot_pkg.runtime.loader import Model
+from tfaot_pkg.runtime.model import Model
 from tfaot_pkg.verify.runner import answers_in_both_ways, same_bits
 
 _X = np.array([[1.0], [np.nan], [0.0]], np.float32)

@@ -55,6 +55,7 @@ def test_what_xla_itself_computes_wrongly_for_large_numbers_is_found(
     assert "rtol" not in caught.value.hint
 
 
+@pytest.mark.nightly
 def test_sides_of_branches_are_taken_and_those_that_cannot_be_are_listed(build: Build) -> None:
     report = build(Case(name="branching"), tensorflow=DEFAULT_VERSION).report
     assert _class(report, "branches").elements

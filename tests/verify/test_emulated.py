@@ -106,7 +106,7 @@ def test_a_foreign_library_with_other_weights_is_refused(
         WorkerPool(environment, scratch_root=tmp_path / "scratch", logs=tmp_path / "logs") as pool,
         reported(ValidationError, varies=DIFFERENCES) as caught,
     ):
-        pipeline.validate(plan, plan.library_in(tmp_path / "lib"), pool)
+        pipeline.validate(plan, tmp_path / "lib", pool)
     assert f"inputs of class main, {foreign}, output 'y'" in caught.value.message
 
 

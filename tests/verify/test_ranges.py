@@ -113,7 +113,7 @@ def test_the_operations_of_a_model_show_which_numbers_its_inputs_take(names: lis
 
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
-@pytest.mark.sweep(night=4)
+@pytest.mark.sweep(night=20)
 @pytest.mark.parametrize(
     ("name", "tensorflow"), [(name, ["2.17.1", "2.21.0"][number % 2]) for number, name in enumerate(FOUND)]
 )

@@ -147,7 +147,8 @@ def _figures(made: Build, release: Release, seconds: float) -> Figures:
 def _processor(blobs: Mapping[str, Path | bytes]) -> str:
     """The CPU that the latencies were measured on, "" if none were."""
     content = blobs.get(LATENCY)
-    return str(json.loads(content).get("processor", "")) if isinstance(content, bytes) else ""
+    document = json.loads(content) if isinstance(content, bytes) else {}
+    return " ".join(str(document[name]) for name in ("processor", "cpu") if name in document)
 
 
 def _latency(blobs: Mapping[str, Path | bytes]) -> dict[str, dict[str, float]]:

@@ -27,15 +27,30 @@ from tfaot_pkg.nightly.form import (
     ModelEntryForm,
     NotifyForm,
     PolicyForm,
+    RegressionForm,
     WebhookForm,
+    builders,
     quantity,
 )
-from tfaot_pkg.nightly.types import GitSpec, KnownBroken, Mail, ModelEntry, NightlyDefinition, Notify, Policy, Webhook
+from tfaot_pkg.nightly.types import (
+    Builders,
+    GitSpec,
+    KnownBroken,
+    Mail,
+    ModelEntry,
+    NightlyDefinition,
+    Notify,
+    Policy,
+    Regression,
+    Webhook,
+)
 from tfaot_pkg.spec.rules import path_fault
 
 # Fields of text whose values YAML may read as numbers.
 _TEXTS = frozenset(
-    "registry spec revision since max_failures timeout worker_wait memory output toolchains remotes builders".split()
+    (
+        "registry spec revision since max_failures timeout worker_wait memory output toolchains remotes builders timing"
+    ).split()
 )
 
 
@@ -51,6 +66,12 @@ def load_definition(path: Path) -> NightlyDefinition:
     if form is not None and form.notify is not None and (mail := form.notify.mail) is not None:
         if mail.user is not None and mail.security == "none":
             document.report(("notify", "mail", "security"), "must not be none: the user's password would be readable")
+    if form is not None and form.policy is not None and form.policy.builders is not None:
+        most, known = builders(form.policy.builders)[1], len(form.builders or ())
+        if known < most:
+            document.report(("policy", "builders"), f"needs {most} keys in builders, which has {known}")
+    if form is not None and "://" in form.registry:
+        document.report(("registry",), f"must be a folder: a night publishes into one, and not into {form.registry}")
     if document.faults or form is None:
         raise faults_error(document, REFERENCE)
     return _definition(form, Path(os.path.abspath(path)))
@@ -130,6 +151,7 @@ def _special(path: Place, value: object) -> str:
 
 _WORDS: dict[Place, str] = {
     ("policy", "changed_source"): "refuse or build",
+    ("policy", "regression", "answers"): "publish or refuse",
     ("notify", "mail", "security"): "starttls, tls or none",
 }
 
@@ -140,6 +162,8 @@ def _form_at(path: Place) -> type[BaseModel]:
             return DefinitionForm
         case ("policy",):
             return PolicyForm
+        case ("policy", "regression"):
+            return RegressionForm
         case ("models", int()):
             return ModelEntryForm
         case ("notify",):
@@ -197,6 +221,7 @@ def _definition(form: DefinitionForm, path: Path) -> NightlyDefinition:
         targets=tuple(form.targets or ()),
         remotes=tuple(form.remotes or ()),
         builders=tuple(form.builders or ()),
+        timing=tuple(form.timing or ()),
         policy=_policy(form.policy) if form.policy is not None else Policy(),
         owners=tuple(form.owners or ()),
         notify=_notify(form.notify) if form.notify is not None else Notify(),
@@ -254,9 +279,18 @@ def _policy(form: PolicyForm) -> Policy:
     for name in ("memory", "output"):
         if (size := getattr(form, name)) is not None:
             given[name] = int(quantity(size, BYTES))
-    for name in ("retries", "reproduce", "keep_nights", "changed_source"):
+    kept = ("keep_nights", "keep_builds", "keep_toolchains")
+    for name in ("retries", "reproduce", *kept, "changed_source", "retime_days"):
         if (value := getattr(form, name)) is not None:
             given[name] = value
+    if form.keep_locked is not None:
+        given["keep_locked"] = tuple(form.keep_locked)
     if form.unverified_targets is not None:
         given["unverified_targets"] = tuple(form.unverified_targets)
+    if (regression := form.regression) is not None:
+        limits = {name: getattr(regression, name) for name in RegressionForm.model_fields}
+        given["regression"] = Regression(**{name: value for name, value in limits.items() if value is not None})
+    if form.builders is not None:
+        needed, most = builders(form.builders)
+        given["builders"] = Builders(needed=needed, most=most)
     return Policy(**given)

@@ -35,6 +35,7 @@ BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 MAX_RETRIES = 10
 _ISSUE = r"https?://[^\s\x00-\x1f<>\"']+"
 _PERCENT = r"(100|[0-9]{1,2}(\.[0-9]+)?) ?%"
+_BUILDERS = r"[1-9] of [1-9]"
 _PUBLIC_KEY = r"[0-9a-f]{64}"
 _KEY = r"[A-Za-z][A-Za-z0-9_]*"
 _REMOTE = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"
@@ -95,6 +96,19 @@ def duration_fault(text: str) -> str:
     return fault or ("" if quantity(text, SECONDS) > 0 else "must be greater than 0")
 
 
+def _builders_fault(text: str) -> str:
+    if fault := _like(_BUILDERS, "2 of 3", "the number that must agree, of those that may build")(text):
+        return fault
+    needed, most = builders(text)
+    return "" if needed <= most else f"more must agree than may build: {shown(text)}"
+
+
+def builders(text: str) -> tuple[int, int]:
+    """The numbers in `2 of 3`."""
+    needed, most = text.split(" of ")
+    return int(needed), int(most)
+
+
 def _size(text: str) -> str:
     fault = _like(_quantity(BYTES), "4 GiB", "a size with its unit (B, KiB, MiB, GiB)")(text)
     return fault or ("" if quantity(text, BYTES) >= 1 else "must be at least 1 B")
@@ -109,6 +123,12 @@ def _retries(value: int) -> int:
 def _port(value: int) -> int:
     if not 1 <= value <= 65535:
         raise problem(f"must be from 1 to 65535, got {described(value)}")
+    return value
+
+
+def _factor(value: float) -> float:
+    if not 1 <= value <= 1000:
+        raise problem(f"must be a number from 1 to 1000, such as 1.1, got {described(value)}")
     return value
 
 
@@ -152,6 +172,7 @@ PublicKey = Annotated[str, checked(_like(_PUBLIC_KEY, "3d40...511a", "64 hexadec
 Retries = Annotated[
     int, AfterValidator(_retries), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MAX_RETRIES})
 ]
+Factor = Annotated[float, AfterValidator(_factor), WithJsonSchema({"type": "number", "minimum": 1, "maximum": 1000})]
 Kept = Annotated[int, AfterValidator(_kept), WithJsonSchema({"type": "integer", "minimum": 1})]
 
 
@@ -200,6 +221,20 @@ class ModelEntryForm(Form):
     )
 
 
+class RegressionForm(Form):
+    """What is not published: a build that is so many times as slow, large, imprecise or hungry as the published one."""
+
+    speed: Factor | None = Field(
+        None, description="Latency, at any batch size, taken in turns with the published library."
+    )
+    size: Factor | None = Field(None, description="Size of the shared library.")
+    error: Factor | None = Field(None, description="The largest difference to the framework's answers.")
+    memory: Factor | None = Field(None, description="Scratch memory of a call with the largest batch size.")
+    answers: Literal["publish", "refuse"] | None = Field(
+        None, description="Answers to the pinned inputs with other bits: publish (the default), or refuse."
+    )
+
+
 class PolicyForm(Form):
     """Limits and options of a night."""
 
@@ -214,6 +249,19 @@ class PolicyForm(Form):
     keep_nights: Kept | None = Field(
         None, description="How many nights are kept, with their logs, reports and builds (by default: all)."
     )
+    keep_builds: Kept | None = Field(
+        None,
+        description="How many builds of a version and toolchain stay in the registry, the newest (by default: all). "
+        "What channels and lock files name always stays.",
+    )
+    keep_toolchains: Kept | None = Field(
+        None,
+        description="With how many toolchains the builds of a version stay in the registry, the newest and those "
+        "of the definition (by default: all).",
+    )
+    keep_locked: Annotated[list[str], FILLED, DISTINCT] | None = Field(
+        None, description="Lock files, or patterns of their paths (*, ?, **), whose builds stay."
+    )
     changed_source: Literal["refuse", "build"] | None = Field(
         None,
         description="If a model's files change but its version does not: refuse (the default), or build it as the "
@@ -224,6 +272,17 @@ class PolicyForm(Form):
     )
     unverified_targets: Annotated[list[Target], FILLED, DISTINCT] | None = Field(
         None, description="Targets to publish without validation if the machine cannot run their code."
+    )
+    regression: RegressionForm | None = Field(
+        None, description="How much worse than the published one a build may be (by default: any)."
+    )
+    builders: Annotated[str, checked(_builders_fault), _written(_BUILDERS)] | None = Field(
+        None,
+        description="`2 of 3`: a package is published if two of at most three builders, with different keys, made the "
+        "same bytes. Needs `builders`.",
+    )
+    retime_days: Kept | None = Field(
+        None, description="After how many days packages that did not change are timed again (by default: never)."
     )
 
 
@@ -279,6 +338,11 @@ class DefinitionForm(Form):
         None,
         description="Public keys (64 hexadecimal digits) of the workers of a farm that may build (by default: any).",
     )
+    timing: Annotated[list[PublicKey], FILLED, DISTINCT] | None = Field(
+        None,
+        description="Public keys of the timing workers that take turns of old and new libraries (by default: the "
+        "coordinator's machine does). Needs `nightly run --results`.",
+    )
     policy: PolicyForm | None = Field(None, description="Limits and options of a night.")
     owners: Owners | None = Field(
         None, description="Mail addresses of who answers for the registry, and for models without owners of their own."
@@ -307,4 +371,4 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": _DIALECT, "$id": SCHEMA_ID, **schema}
 
 
-REFERENCE = Reference(schema=json_schema, page="docs/reference/registry-yaml.md", command="tfaot-pkg schema --registry")
+REFERENCE = Reference(schema=json_schema, page="registry-yaml", command="tfaot-pkg schema --registry")

@@ -101,7 +101,7 @@ class Attempt:
     """The result of a request. `seconds` is its duration, `memory` the peak that was measured, in bytes.
 
     `error`, `error_class` and `builder` are as in `Outcome`; `night` is the night of the build, `worker` the executor's
-    name of who built, "" if it has one place only.
+    name of who built, "" if it has one place only. `builders` are those that built the same bytes, if several had to.
     """
 
     kind: AttemptKind
@@ -113,6 +113,7 @@ class Attempt:
     figures: Figures | None = None
     builder: str = ""
     worker: str = ""
+    builders: tuple[str, ...] = ()
 
     @property
     def is_final(self) -> bool:

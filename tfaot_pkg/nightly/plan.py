@@ -119,7 +119,8 @@ def _architecture(task: Task) -> str:
 def yanked_builds(task: Task, versions: Sequence[RegistryEntry]) -> tuple[RegistryEntry, ...]:
     """The builds of `task` that were yanked. Pure."""
     here = (entry.on(_architecture(task)) for _, entry in _builds(task, versions))
-    return tuple(entry for entry in here if entry is not None and entry.yanked is not None)
+    # What was retired is missing for its age alone.
+    return tuple(one for one in here if one is not None and one.yanked is not None and not one.retired)
 
 
 def _builds(task: Task, versions: Sequence[RegistryEntry]) -> list[tuple[int, RegistryEntry]]:
@@ -163,7 +164,7 @@ def decide(
         _require_version(task)
         if published is not None:
             plan = plan_at(published.version)
-            if plan.key == published.key:
+            if plan.key == published.key and not published.retired:
                 _require_not_yanked(published)
                 doubts = (*_depends(published, task), *known.unverified(published))
                 if candidate.broken is None and not doubts:

@@ -38,14 +38,16 @@ class Publications:
                 self._futures.remove(one)
                 one.result()
 
-    def finish(self) -> None:
-        """Wait for all, and those that they begin. Raises what `publish` raises."""
+    def finish(self) -> bool:
+        """Wait for all, and those that they begin. Returns whether there were any. Raises what `publish` raises."""
+        waited = bool(self._futures)
         # A publication begins others before it ends, so none is missed.
         while self._futures:
             ended, _ = wait(tuple(self._futures), return_when=FIRST_COMPLETED)
             self._futures -= ended
             for one in ended:
                 one.result()
+        return waited
 
     @property
     def is_stopped(self) -> bool:

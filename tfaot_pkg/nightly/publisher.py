@@ -10,24 +10,27 @@ from pathlib import Path
 from threading import Lock
 
 from tfaot_pkg.catalogue.render import update_or_note
-from tfaot_pkg.errors import NetworkError, StorageError, TrustError
+from tfaot_pkg.errors import ConanError, NetworkError, RegistryError, SourceError, SpecError, StorageError, TrustError
 from tfaot_pkg.ground.documents import read, write
 from tfaot_pkg.ground.progress import Progress, Silent
 from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.ground.storage import storage_errors, write_file
+from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.ground.temporary import temporary_folder
+from tfaot_pkg.nightly.batches import Batches
 from tfaot_pkg.nightly.depends import dependencies_of, require_served
 from tfaot_pkg.nightly.models import spec_for
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.types import Decision, Task
 from tfaot_pkg.pipeline.conan.package import ConanHome, ConanPackage
-from tfaot_pkg.pipeline.conan.upload import ConanRemote, Credentials, require_access, upload
-from tfaot_pkg.pipeline.publish import Release, attested, into_conan, into_registry
+from tfaot_pkg.pipeline.conan.upload import ConanRemote, Credentials, binaries_on, require_access, upload
+from tfaot_pkg.pipeline.publish import Release, all_into_registry, attested, into_conan
 from tfaot_pkg.registry.archive import unpack
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.files.layout import PREFIX
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.promotion import promote_due
+from tfaot_pkg.registry.retention import Retention, retire
 from tfaot_pkg.registry.signing import refresh
 from tfaot_pkg.spec.rules import package_name
 from tfaot_pkg.spec.source.checkout import Checkout, checkout_of
@@ -42,7 +45,8 @@ class Publisher:
     A remote that cannot be reached does not stop a publication: the state folder notes what it misses, and the next
     night that reaches it sends that. `unreached` has the reasons by remote; `note` shows them to people. `recheck`
     checks a stored result and returns what may be published. Several threads may publish at a time: they check at the
-    same time, but sign one after the other, and so do uploads, because no two processes may write a Conan cache.
+    same time, and what is checked meanwhile is signed in one step. Uploads go one after the other, because no two
+    processes may write a Conan cache.
     """
 
     registry: Path
@@ -53,8 +57,11 @@ class Publisher:
     progress: Progress = field(default_factory=Silent)
     note: Callable[[str], None] = lambda _: None
     unreached: dict[str, str] = field(default_factory=dict)
-    signing: AbstractContextManager[object] = field(default_factory=Lock)
     uploading: AbstractContextManager[object] = field(default_factory=Lock)
+    _signing: Batches[tuple[Release, Decision]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_signing", Batches(act=self._sign))
 
     def require(self) -> None:
         """Raise the error with which publishing would fail without keys or access, before builds that take hours.
@@ -88,6 +95,15 @@ class Publisher:
                 self.note(f"promoted: {one}")
                 update_or_note(registry, one.package, self.progress)
 
+    def retire(self, rules: Retention) -> list[str]:
+        """Retire what `rules` say of the registry. Returns what people should be told. Raises as `renew`."""
+        registry = FolderRegistry.find(self.registry, keys=self.keys)
+        done = retire(registry, rules, by="nightly") if registry is not None else {}
+        for name in done:
+            assert registry is not None
+            update_or_note(registry, name, self.progress)
+        return [f"retired: {name}@{version}" for name, versions in done.items() for version in versions]
+
     def catch_up(self, results: Results, tasks: Sequence[Task]) -> dict[str, str]:
         """Send the remotes the packages that they miss. Returns the tasks that still cannot be sent, with the reason.
 
@@ -107,14 +123,40 @@ class Publisher:
                 release = self._published(decision)
                 if release is None:  # its night was cut off before its publication, or it is yanked now
                     uploads.end(remote.name, decision)
-                elif why := self._sent(decision, release, [(remote, credentials)], uploads):
+                elif why := self._sent_or_told(decision, release, (remote, credentials), uploads):
                     left[decision.task.id] = why
         return left
 
-    def publish(self, decision: Decision, results: Results) -> str:
+    def sync(self, results: Results, decisions: Sequence[Decision]) -> tuple[tuple[str, ...], dict[str, str]]:
+        """Send the remotes the published packages that they lack, also those of nights that did not know the remotes.
+
+        `decisions` is a plan: what is up to date is sent, because its spec and files are still those that it was built
+        from. Returns the tasks that were sent, and those that could not be, with the reason. Raises as `catch_up`,
+        NetworkError and ConanError.
+        """
+        uploads, wanted = Uploads(root=results.root), [one for one in decisions if one.action == "up to date"]
+        for remote, credentials in self.remotes:
+            there = binaries_on(self._home("list"), remote, credentials)
+            for decision in wanted:
+                architecture = TARGETS[decision.task.targets[0]].architecture
+                if (f"{package_name(decision.task.model)}/{decision.release}", architecture) not in there:
+                    uploads.begin(remote.name, decision)
+        noted = {one.task.id for remote, _ in self.remotes for one in uploads.missing(remote.name)}
+        failed = self.catch_up(results, [one.task for one in wanted])
+        left = {one.task.id for remote, _ in self.remotes for one in uploads.missing(remote.name)}
+        return tuple(sorted(noted - left)), failed
+
+    def _sent_or_told(self, decision: Decision, release: Release, remote: Remote, uploads: Uploads) -> str:
+        """`_sent` of an earlier night's package: what is wrong with one must not end the night."""
+        try:
+            return self._sent(decision, release, [remote], uploads)
+        except (ConanError, SourceError, SpecError) as error:
+            return error.message
+
+    def publish(self, decision: Decision, results: Results) -> bool:
         """Publish the verified result of `decision`. A second call completes what was cut off, or does nothing.
 
-        Returns why not all remotes have it, or "". Raises RegistryError (the version exists with other content),
+        Returns whether `send` is to send it. Raises RegistryError (the version exists with other content),
         Unserved (a dependency is not published), TrustError, StorageError, and what `recheck` raises.
         """
         release = results.release(decision.key)
@@ -125,33 +167,39 @@ class Publisher:
         # Before the recheck, which takes as long as freezing and validating the model.
         require_served(dependencies, FolderRegistry.find(self.registry, keys=self.keys), decision.task.id)
         with self.recheck(decision, release) as own:
-            # Before the registry: a task whose version is in the registry is up to date, and later nights skip it.
-            with self.uploading:
-                uploads = Uploads(root=results.root)
-                why = "" if self._noted(decision, uploads) else self._sent(decision, own, self.remotes, uploads)
+            # Before the registry: what is there is up to date, and later nights send only what is noted.
+            uploads = Uploads(root=results.root)
+            for remote, _ in self.remotes:
+                uploads.begin(remote.name, decision)
             # Dependencies are given in the definition only: builds know nothing of them.
-            entry = replace(own.entry, dependencies=dependencies)
-            with self.signing:
-                registry = FolderRegistry.create(self.registry, keys=self.keys)
-                spec = _checkout(decision) if registry.is_signed else None
-                into_registry(attested(replace(own, entry=entry), registry, spec), registry, self.progress)
-        return why
+            self._signing.put((replace(own, entry=replace(own.entry, dependencies=dependencies)), decision))
+        return bool(self.remotes)
 
-    def _noted(self, decision: Decision, uploads: Uploads) -> bool:
-        """Whether the package of `decision` is not sent yet, because it has to be promoted first; noted if so.
+    def send(self, decision: Decision, results: Results) -> str:
+        """Send the published package of `decision` to the remotes, unless it has to be promoted first.
+
+        Returns why not all remotes have it, or "": then a later night sends it. Raises RegistryError, TrustError,
+        StorageError, and the errors of making a Conan package.
+        """
+        release = None if self._waits(decision) else self._published(decision)
+        if release is None:
+            return ""
+        with self.uploading:
+            return self._sent(decision, release, self.remotes, Uploads(root=results.root))
+
+    def _sign(self, batch: Sequence[tuple[Release, Decision]]) -> list[RegistryError | None]:
+        """Publish all of `batch` in one step. Returns the error of each that cannot be published."""
+        registry = FolderRegistry.create(self.registry, keys=self.keys)
+        specs = [_checkout(decision) if registry.is_signed else None for _, decision in batch]
+        releases = [attested(release, registry, spec) for (release, _), spec in zip(batch, specs, strict=True)]
+        done = all_into_registry(releases, registry, self.progress)
+        return [one if isinstance(one, RegistryError) else None for one in done]
+
+    def _waits(self, decision: Decision) -> bool:
+        """Whether the published package of `decision` is not in the default channel.
 
         Ranges of Conan take the newest version of a remote, so a remote gets what is in the default channel only.
         """
-        registry = FolderRegistry.find(self.registry, keys=self.keys)
-        channels = registry.channels if registry is not None else None
-        if channels is None or channels.default == channels.first:
-            return False
-        for remote, _ in self.remotes:
-            uploads.begin(remote.name, decision)
-        return True
-
-    def _waits(self, decision: Decision) -> bool:
-        """Whether the published package of `decision` is not in the default channel."""
         registry = FolderRegistry.find(self.registry, keys=self.keys)
         entries = registry.entries(package_name(decision.task.model)) if registry is not None else ()
         trees = (tree for entry in entries for tree in entry.trees)
@@ -165,7 +213,7 @@ class Publisher:
             # By key: the version alone does not tell that the content is what the note is about.
             if (entry.key, entry.yanked) == (decision.key, None):
                 assert registry is not None
-                return Release(entry=entry, blobs={PREFIX: registry.blobs.path(entry.blobs[PREFIX])})
+                return Release(entry=entry, blobs={PREFIX: registry.blob_file(entry.blobs[PREFIX])})
         return None
 
     def _sent(self, decision: Decision, release: Release, remotes: Sequence[Remote], uploads: Uploads) -> str:

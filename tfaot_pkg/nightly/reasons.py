@@ -61,6 +61,8 @@ def last_outcome(outcome: Outcome | None) -> tuple[Reason, ...]:
         return (Reason(what="last build failed", detail=": ".join(filter(None, (kind, said)))),)
     if outcome is not None and outcome.kind == "withheld":
         return (Reason(what="withheld", detail="verified, but too much else had failed"),)
+    if outcome is not None and outcome.kind == "worse":
+        return (Reason(what="worse", detail=first_words(outcome.error)),)
     return ()
 
 

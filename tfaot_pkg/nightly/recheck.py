@@ -71,8 +71,8 @@ class Recheck:
             tree = _unpacked(own, root)
             plan = self._plan(decision)
             _require_documents(own, root, tree, plan)
-            self._require_valid(own, plan, root, tree)
-            yield _written(own, root, plan, scratch / PREFIX)
+            library = self._require_valid(own, plan, root, tree)
+            yield _written(own, root, plan, library, scratch / PREFIX)
 
     def _plan(self, decision: Decision) -> Plan:
         pipeline = Pipeline(folders=self.folders, progress=self.progress)
@@ -83,17 +83,19 @@ class Recheck:
             )
         return plan
 
-    def _require_valid(self, release: Release, plan: Plan, root: Path, tree: Tree) -> None:
+    def _require_valid(self, release: Release, plan: Plan, root: Path, tree: Tree) -> NativeLibrary:
         """The library gives TensorFlow's answers, and its index line and texts are those that are made here."""
         pipeline = Pipeline(folders=self.folders, progress=self.progress)
         environment = pipeline.environment_of(plan)
-        library, programs = plan.library_in(root / "lib"), tuple(sorted(root.glob("bin/*")))
-        _require_one_code(release, library, programs, plan)
+        programs = tuple(sorted(root.glob("bin/*")))
         with (
             temporary_folder(prefix="tfaot-recheck-") as scratch,
             pipeline.workers(environment, scratch_root=scratch) as pool,
         ):
-            valid = pipeline.validate(plan, library, pool)
+            valid = pipeline.validate(
+                plan, root / "lib", pool, check=lambda found: _require_one_code(release, found, programs, plan)
+            )
+            library = valid.library
             contents = contents_of(
                 plan, valid.frozen, valid.engine, library, environment, program=valid.program, programs=programs
             )
@@ -103,9 +105,10 @@ class Recheck:
             _require_entry(release, entry)
             _require_texts(release, tree, contents)
             _require_told(release, root, tree, plan, contents, valid)
+        return library
 
 
-def _written(release: Release, root: Path, plan: Plan, archive: Path) -> Release:
+def _written(release: Release, root: Path, plan: Plan, library: NativeLibrary, archive: Path) -> Release:
     """`release` with the package in `root` in the new file `archive`, its documents, and latencies of this machine.
 
     An archive may have more than its files, which nobody has looked at: bytes in padding, or the choices of an encoder.
@@ -117,7 +120,7 @@ def _written(release: Release, root: Path, plan: Plan, archive: Path) -> Release
         if tree.digest != release.entry.tree:
             raise _tampered(release, "its files changed while they were checked")
         documents = {role: (share / FILES[role]).read_bytes() for role in release.entry.blobs if role in FILES}
-    blobs: dict[str, Path | bytes] = {PREFIX: archive, **documents, **latency_here(plan, plan.library_in(root / "lib"))}
+    blobs: dict[str, Path | bytes] = {PREFIX: archive, **documents, **latency_here(plan, library)}
     references = {role: BlobRef.of(blob) for role, blob in blobs.items()}
     return Release(entry=replace(release.entry, blobs=references), blobs=blobs)
 
@@ -280,7 +283,7 @@ def require_one_code(library: NativeLibrary, programs: Sequence[Path], plan: Pla
         link_shared(
             linked, again.shared,
             symbol=library.symbol, soname=shared_library_name(library.name, library.uid),
-            interface=plan.toolchain.toolchain.interface, compiler=compiler, work=work,
+            compiler=compiler, work=work,
         )  # fmt: skip
         _require_same(library.shared, again.shared)
         names = program_names(spec)

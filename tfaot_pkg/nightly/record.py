@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tfaot_pkg._version import __version__
 from tfaot_pkg.errors import TfaotError
+from tfaot_pkg.ground.cpu import this_cpu
 from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.nightly.farm.tool import described, tool_digest
 from tfaot_pkg.nightly.models import spec_for
@@ -21,7 +22,6 @@ from tfaot_pkg.pipeline.rebuild import Means, rebuild_check
 from tfaot_pkg.registry.reader import RegistryReader
 from tfaot_pkg.spec.source.checkout import commit_of
 from tfaot_pkg.spec.types import INPUTS_KEY, FolderSource
-from tfaot_pkg.verify.latency import processor
 
 _IMAGES = ("CI_JOB_IMAGE", "ImageOS", "ImageVersion")
 """Variables in which GitLab and GitHub name the image of a job."""
@@ -40,7 +40,7 @@ def machine() -> Mapping[str, str]:
     with suppress(OSError):
         system = platform.freedesktop_os_release().get("PRETTY_NAME", system)
     found = {
-        "name": platform.node(), "system": system, "kernel": platform.release(), "processor": processor(),
+        "name": platform.node(), "system": system, "kernel": platform.release(), "processor": str(this_cpu()),
         "cpus": str(os.cpu_count() or 1), "python": platform.python_version(),
         "image": " ".join(filter(None, map(os.environ.get, _IMAGES))),
     }  # fmt: skip

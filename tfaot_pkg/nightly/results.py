@@ -64,8 +64,10 @@ class Results:
             return None
         return failed
 
-    def put(self, key: Key, attempt: Attempt, release: Release | None = None) -> None:
-        """Record the result of `key`; `release` is that of a verified build. The first verified result stays."""
+    def put(self, key: Key, attempt: Attempt, release: Release | None = None, *, again: bool = False) -> None:
+        """Record the result of `key`; `release` is that of a verified build. The first verified result stays, unless
+        `again`.
+        """
         folder = self.folder(key)
         content = write(_Document(attempt=attempt))
         with storage_errors(f"write {folder}"):
@@ -73,7 +75,7 @@ class Results:
                 write_file(self.failure(key), content)
                 return
             present = self.get(key, attempt.night)
-            if present is not None and present.kind == "verified":
+            if present is not None and present.kind == "verified" and not again:
                 return
             if folder.exists():
                 remove_folder(folder)  # damaged: `get` could not read it

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
+from fnmatch import fnmatchcase
 from pathlib import Path
 from threading import RLock
 from types import MappingProxyType
-from typing import Protocol
 
 from tfaot_pkg.errors import StorageError, TfaotError, ValidationError
 from tfaot_pkg.ground.documents import utc_now
@@ -27,7 +27,9 @@ from tfaot_pkg.nightly.depends import Unserved, by_place, in_order, needed
 from tfaot_pkg.nightly.executors import FIRST_PAUSE, Executor, attempts
 from tfaot_pkg.nightly.outcome import Attempt, AttemptKind, Request, class_for, outcome_for, refusal, settled
 from tfaot_pkg.nightly.plan import not_planned
+from tfaot_pkg.nightly.ports import ComparerPort, PublisherPort, Watch
 from tfaot_pkg.nightly.publications import Publications
+from tfaot_pkg.nightly.regression import kept_back
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.state import Gate, NightFolder, Record, State, Summary, Verdict
 from tfaot_pkg.nightly.types import (
@@ -35,16 +37,16 @@ from tfaot_pkg.nightly.types import (
     MODEL_FAULTS,
     OF_MACHINES,
     TO_BUILD,
+    Comparison,
     Decision,
     Outcome,
     OutcomeKind,
     Policy,
-    Task,
 )
 
 FAILED, WITHHELD, INFRASTRUCTURE = 24, 25, 26
-"""Exit codes of a night: models failed; so many that what was built with their toolchain is not published; the
-machines failed."""
+"""Exit codes of a night: models failed, or got worse than policy.regression allows; so many that what was built with
+their toolchain is not published; the machines failed."""
 
 
 def exit_code_of(kinds: Iterable[OutcomeKind], *, withheld: bool) -> int:
@@ -52,54 +54,11 @@ def exit_code_of(kinds: Iterable[OutcomeKind], *, withheld: bool) -> int:
     if withheld:
         return WITHHELD
     # Machines first: models that were not tried say nothing about themselves.
-    return INFRASTRUCTURE if OF_MACHINES.intersection(kinds) else FAILED if FAILURES.intersection(kinds) else 0
+    return INFRASTRUCTURE if OF_MACHINES.intersection(kinds) else FAILED if _WRONG.intersection(kinds) else 0
 
 
+_WRONG: frozenset[OutcomeKind] = FAILURES | {"worse"}
 _TRIED = ("build", "fail")  # actions that the gate and the history count
-
-
-class PublisherPort(Protocol):
-    """The publisher (publisher.py)."""
-
-    def require(self) -> None:
-        """Raise the error with which publishing would fail without keys or access."""
-
-    def renew(self) -> None:
-        """Sign expiring metadata of the registry again."""
-
-    def catch_up(self, results: Results, tasks: Sequence[Task]) -> Mapping[str, str]:
-        """Send remotes what earlier nights could not. Returns the tasks that still miss, with the reason.
-
-        `tasks` are those of the definition; others are ignored.
-        """
-
-    def publish(self, decision: Decision, results: Results) -> str:
-        """Publish the verified result of `decision`, unless done. Returns why not all remotes have it, or ""."""
-
-
-class Watch(Protocol):
-    """Displays the progress of a night."""
-
-    def begin(self, night: str, decisions: Sequence[Decision], known: Sequence[Outcome], *, again: bool) -> None:
-        """With `again`, the night was cut off, and `known` are its outcomes so far."""
-
-    def stored(self, count: int) -> None:
-        """`count` tasks need no build: an earlier build verified them, or failed in this night."""
-
-    def building(self, count: int, where: str, running: Callable[[], Sequence[str]]) -> None:
-        """`count` tasks are to be built now; `running` gives those that are being built."""
-
-    def built(self, decision: Decision, attempt: Attempt) -> None:
-        """A build ended; a verified result is not published yet."""
-
-    def excluded(self, worker: str, why: str) -> None:
-        """`worker` gets no more builds in this night."""
-
-    def gate(self, gate: Gate) -> None:
-        """All builds have ended."""
-
-    def outcome(self, outcome: Outcome) -> None:
-        """The outcome of a task is recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +86,8 @@ class Coordinator:
     `executor` makes the executor for a number of builds; `prepare` makes the toolchains of these versions and returns
     those that cannot be made, with the reason. `cache` is shared by builds; `program` builds in place of build_task.py;
     `pause` is in seconds, before the first new try after a fault of the machines; `publications` is how many results
-    are checked and published at a time. `record` says what the night was made with.
+    are checked and published at a time. `record` says what the night was made with. Without a `comparer` nothing is
+    compared. Models that match `accept` are published although they are worse than policy.regression allows.
     """
 
     state: State
@@ -141,6 +101,8 @@ class Coordinator:
     pause: float = FIRST_PAUSE
     publications: int = 1
     record: Callable[[Sequence[Decision]], Record | None] = lambda _: None
+    comparer: ComparerPort | None = None
+    accept: str = ""
     today: Callable[[], date] = field(default=lambda: datetime.now(timezone.utc).date())
 
     def run(
@@ -188,7 +150,7 @@ class Count:
     def __init__(
         self, coordinator: Coordinator, decisions: Sequence[Decision], outcomes: Mapping[str, Outcome]
     ) -> None:
-        working = coordinator.state.working()
+        working = coordinator.state.history.working()
         tried = [one for one in decisions if one.action in _TRIED]
         # Of a spec that cannot be read, the toolchain is not known.
         self.toolchains = tuple(sorted({one.task.toolchain for one in tried} - {""}))
@@ -252,17 +214,30 @@ class _Night:
         places = by_place(self._decisions)
         self._needs = {one.task.id: needed(one, places) for one in self._decisions if one.task.depends}
         self._publications = Publications(coordinator.publications, self._finish)
+        self._comparisons = dict(coordinator.state.history.comparisons(night.name))
+        # A gate on speed: nothing is published before all that was built is timed, which needs an idle machine.
+        self._holds = coordinator.comparer is not None and coordinator.policy.regression.speed is not None
+        # One at a time, in a queue of its own: a slow remote holds up no publication.
+        self._uploads = Publications(1, self._send)
         # At its beginning: the checkout may have moved at its end.
         self._made_with = coordinator.record(self._decisions)
 
     def run(self, *, again: bool = False) -> NightRun:
         self._with.watch.begin(self._night.name, self._decisions, tuple(self._outcomes.values()), again=again)
         in_order(self._decisions)  # raises for models that need one another
-        with self._publications:
+        # Publications end first: they begin uploads.
+        with self._uploads, self._publications:
             self._record_settled()
             self._build()
+            if self._holds:
+                self._time([one for waiting in self._waiting.values() for one in waiting.values()])
+                self._holds = False
             gate = self._pass_gate()
-            self._publications.finish()
+            # The end of an upload lets dependents be published, whose packages are uploaded, too.
+            while any([self._publications.finish(), self._uploads.finish()]):
+                pass
+        self._time([one for one in self._decisions if self._is_news(one)])
+        self._time_again()
         return self._end(gate)
 
     def _record_settled(self) -> None:
@@ -286,7 +261,7 @@ class _Night:
         wanted = [one for one in self._decisions if one.action in TO_BUILD and one.task.id not in self._outcomes]
         results = self._with.state.results
         # What failed in an earlier night is here because it is to be tried again: the plan says so.
-        stored = {one.task.id: results.get(one.key, self._night.name) for one in wanted}
+        stored = {one.task.id: self._enough(results.get(one.key, self._night.name)) for one in wanted}
         missing = [one for one in wanted if stored[one.task.id] is None]
         if len(missing) < len(wanted):
             self._with.watch.stored(len(wanted) - len(missing))
@@ -306,6 +281,13 @@ class _Night:
                     self._with.watch.built(request.decision, attempt)
                 self._known(request.decision, attempt, tries)
                 self._publications.check()
+                self._uploads.check()
+
+    def _enough(self, attempt: Attempt | None) -> Attempt | None:
+        """`attempt`, unless it was verified with fewer builders than the policy asks for."""
+        needed = self._with.policy.builders.needed
+        few = attempt is not None and attempt.kind == "verified" and needed > 1 and len(attempt.builders) < needed
+        return None if few else attempt
 
     def _exclude(self, worker: str, why: str) -> None:
         self._excluded[worker] = why
@@ -344,6 +326,8 @@ class _Night:
 
     def _advance(self) -> None:
         """Begin to publish what may be published by now: its verdict is certain, and its dependencies have ended."""
+        if self._holds:
+            return
         # By toolchain, so that thousands that wait for one verdict cost one look at each end of a build.
         for toolchain, waiting in self._waiting.items():
             if not waiting or not self._has_verdict(toolchain):
@@ -384,16 +368,30 @@ class _Night:
     def _finish(self, decision: Decision) -> None:
         """Publish a verified result; in a thread of its own."""
         outcome = self._published(decision, self._gate)
+        if outcome is not None:
+            self._ended(outcome)
+
+    def _send(self, decision: Decision) -> None:
+        """Upload a published package; in the thread for that."""
+        attempt, tries = self._verified[decision.task.id]
+        try:
+            why = self._with.publisher.send(decision, self._with.state.results)
+        except TfaotError as error:
+            why = error.message
+        kind: OutcomeKind = "upload failed" if why else "published"
+        self._ended(self._outcome(decision, kind, attempt, tries, error=why))
+
+    def _ended(self, outcome: Outcome) -> None:
         with self._lock:
-            stopped = self._publications.is_stopped
+            stopped = self._publications.is_stopped or self._uploads.is_stopped
             # If the night ends early, a failure only says that its processes were killed: the next run publishes it.
             if outcome.kind == "published" or not stopped:
                 self._record(outcome)
             if not stopped:
                 self._advance()
 
-    def _published(self, decision: Decision, gate: Gate) -> Outcome:
-        """Publish a verified result, if that is allowed. Returns its outcome."""
+    def _published(self, decision: Decision, gate: Gate) -> Outcome | None:
+        """Publish a verified result, if that is allowed. Returns its outcome, None if its upload gives that."""
         attempt, tries = self._verified[decision.task.id]
         if gate.withholds(decision.task.toolchain):
             why = str(gate.of(decision.task.toolchain))
@@ -403,7 +401,11 @@ class _Night:
             why = f"it needs {failing.task.id}: {self._outcomes[failing.task.id].kind}"
             return self._outcome(decision, "dependency failed", attempt, tries, error=why)
         try:
-            unsent = self._publish(decision)
+            if why := self._refused_as_worse(decision):
+                return self._outcome(decision, "worse", attempt, tries, error=why)
+            if self._publish(decision):
+                self._uploads.begin(decision)
+                return None
         except Unserved as error:
             return self._outcome(decision, "dependency failed", attempt, tries, error=error.message)
         except ValidationError as error:
@@ -412,11 +414,58 @@ class _Night:
         except TfaotError as error:
             why = f"cannot be published: {error.message}"
             return self._outcome(decision, "infrastructure failed", attempt, tries, error=why)
-        if unsent:
-            return self._outcome(decision, "upload failed", attempt, tries, error=unsent)
         return self._outcome(decision, "published", attempt, tries)
 
-    def _publish(self, decision: Decision) -> str:
+    def _refused_as_worse(self, decision: Decision) -> str:
+        """Why policy.regression does not let it pass; "" if it does."""
+        comparison = self._compared(decision)
+        policy, accepted = self._with.policy, fnmatchcase(decision.task.model, self._with.accept)
+        return "" if comparison is None or accepted else kept_back(comparison, policy.regression)
+
+    def _compared(self, decision: Decision) -> Comparison | None:
+        """The comparison with what is published now; later ones of this night are with the same."""
+        known, comparer = self._comparisons.get(decision.task.id), self._with.comparer
+        if comparer is None or (known is not None and known.key == decision.key):
+            return known
+        made = comparer.exact(decision, self._with.state.results)
+        if made is not None:
+            self._keep(made)
+        return made
+
+    def _keep(self, comparison: Comparison) -> None:
+        with self._lock:
+            self._with.state.history.compare(self._night.name, comparison)
+            self._comparisons[comparison.task] = comparison
+
+    def _is_news(self, decision: Decision) -> bool:
+        """Whether it was compared in this night, and not timed yet."""
+        known = self._comparisons.get(decision.task.id)
+        return known is not None and known.turns is None and not known.not_timed
+
+    def _time(self, decisions: Sequence[Decision]) -> None:
+        """Time these builds, one after the other, while nothing else is at work."""
+        comparer = self._with.comparer
+        for decision in decisions if comparer is not None else ():
+            assert comparer is not None
+            try:
+                comparison = self._compared(decision)
+            except StorageError:
+                raise
+            except TfaotError:
+                continue  # publishing it fails for the same reason, and says so
+            if comparison is not None and self._is_news(decision):
+                done = comparer.timed(comparison, decision, self._with.state.results)
+                self._keep(done)
+                self._with.watch.compared(done)
+
+    def _time_again(self) -> None:
+        """Time packages that did not change, as often as policy.retime_days says."""
+        comparer = self._with.comparer
+        unchanged = [one for one in self._decisions if one.action == "up to date"]
+        if comparer is not None and self._with.policy.retime_days is not None:
+            self._time(comparer.due(unchanged, self._with.state.history))
+
+    def _publish(self, decision: Decision) -> bool:
         # Only errors of the disk may pass; all others would come again with the same result.
         for pause in (self._with.pause * 2**retry for retry in range(self._with.policy.retries)):
             try:
@@ -459,7 +508,8 @@ class _Night:
         done = NightRun(night=self._night, outcomes=outcomes, gate=gate)
         built = {one.task.id for one in self._decisions if one.action in _TRIED}
         # The history before `night.json`: a night that is over is never resumed to complete it.
-        self._with.state.add_history(self._night, [one for one in outcomes if one.task in built])
+        recorded = [one for one in outcomes if one.task in built]
+        self._with.state.history.add(self._night.name, self._night.sequence, recorded)
         ended = utc_now()
         self._night.end(
             Summary(

@@ -4,20 +4,19 @@
                 <key>.failed.json  how the last build that failed ended
     nights/<DATE>.<N>/         sequence, plan.json, outcomes.jsonl (grows), logs/, gate.json, night.json (at its end)
     inputs.jsonl               inputs of packages whose nights were removed (prune.py)
-    history.jsonl              one line per build, this month's; older ones in history-<MONTH>.jsonl
+    history.sqlite             all builds, and how they compare with what was published before (history.py)
     scratch/                   of running builds; emptied when a night begins
 
 A kill at any moment leaves whole files, and at most one incomplete line, which the next writer drops.
 
 Nights are ordered by their sequence number, not by their dates: a clock that was wrong once must not make one night the
-last one forever. Nights and history lines from before there were numbers come first, by name.
+last one forever. Nights from before there were numbers come first, by name.
 """
 
 from __future__ import annotations
 
-import re
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import date
@@ -25,14 +24,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tfaot_pkg.errors import StorageError
-from tfaot_pkg.ground.documents import convert, plain, read, read_json, write, write_indented
+from tfaot_pkg.ground.documents import convert, plain, read, write, write_indented
 from tfaot_pkg.ground.keys import Key, canonical_json
 from tfaot_pkg.ground.storage import append_lines, locked, new_folder, remove_folder, storage_errors, write_file
+from tfaot_pkg.nightly.history import MOST_NIGHTS, NIGHT, History, place_of
+from tfaot_pkg.nightly.lines import damaged_line, read_lines
 from tfaot_pkg.nightly.results import Results
-from tfaot_pkg.nightly.types import FAILURES, MODEL_FAULTS, Decision, Outcome, OutcomeKind
+from tfaot_pkg.nightly.types import FAILURES, Decision, Outcome, OutcomeKind
 
 _HINT = "move this night's folder away and run again"
-_NIGHT = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})\.([0-9]+)")
 _SEQUENCE = "sequence"
 _LOCK_TIMEOUT = 1.0  # seconds: the holder works for hours
 
@@ -152,14 +152,16 @@ class NightFolder:
         with storage_errors(f"read {path}"):
             text = path.read_bytes() if path.exists() else b"0"
         try:
-            return int(text)
+            if 0 <= (number := int(text)) < MOST_NIGHTS:
+                return number
+            raise ValueError("a number that no night has")
         except ValueError as error:
             raise StorageError(f"{path} is damaged: {error}", hint=_HINT) from error
 
     @property
-    def order(self) -> tuple[int, str, int]:
+    def order(self) -> int:
         """Sorts nights by when they began."""
-        return _order(self.sequence, self.name)
+        return place_of(self.sequence, self.name)
 
     @property
     def logs(self) -> Path:
@@ -267,7 +269,7 @@ class State:
     def nights(self) -> tuple[NightFolder, ...]:
         """All nights, the first one first."""
         root = self.root / "nights"
-        paths = [path for path in (root.iterdir() if root.is_dir() else ()) if _NIGHT.fullmatch(path.name)]
+        paths = [path for path in (root.iterdir() if root.is_dir() else ()) if NIGHT.fullmatch(path.name)]
         return tuple(sorted((NightFolder(folder=path) for path in paths), key=lambda one: one.order))
 
     def new_night(self, decisions: Sequence[Decision], day: date) -> NightFolder:
@@ -283,80 +285,9 @@ class State:
             (temporary / "logs").mkdir()
         return NightFolder(folder=folder)
 
-    def history(self, *, before: NightFolder | None = None) -> Iterator[tuple[str, Outcome]]:
-        """Every build of every night, or of those before one: (the night's name, outcome), the first night first.
-
-        Without duplicates, which a kill of `_compact` leaves.
-        """
-        lines = {
-            (line["night"], line["task"]): (line, path, number)
-            for path in (self._history, *sorted(self.root.glob("history-*.jsonl")))
-            for number, line in _numbered_builds(path)
-        }
-        found = [(_order(place[0].get(_SEQUENCE, 0), place[0]["night"]), place) for place in lines.values()]
-        end = before.order if before is not None else None
-        for order, (line, path, number) in sorted(found, key=lambda one: one[0]):
-            if end is None or order < end:
-                yield line["night"], _outcome_of(line, path, number)
-
-    def working(self) -> frozenset[tuple[str, str]]:
-        """(model, toolchain) of the tasks that succeeded when they were tried last.
-
-        What a night withheld does not count: its failures stay new until they are fixed or a night publishes despite
-        them. Faults of machines and of other models say nothing.
-        """
-        lines = list(self.history())
-        withheld = {(night, one.toolchain) for night, one in lines if one.kind == "withheld"}
-        said = MODEL_FAULTS | {"published", "upload failed"}
-        last = {
-            (one.model, one.toolchain): one.kind
-            for night, one in lines
-            if one.kind in said and (night, one.toolchain) not in withheld
-        }
-        return frozenset(place for place, kind in last.items() if kind not in MODEL_FAULTS)
-
-    def add_history(self, night: NightFolder, outcomes: Iterable[Outcome]) -> None:
-        """Record the builds of `night` that are not recorded yet, and move older months into files of their own."""
-        # A night that was killed before `night.json` comes here twice.
-        known = {line["task"] for line in _builds(self._history) if line["night"] == night.name}
-        new = [one for one in outcomes if one.task not in known]
-        head = {"night": night.name, _SEQUENCE: night.sequence}
-        lines = [canonical_json({**head, **plain(one)}) for one in new]
-        with storage_errors(f"write {self._history}"):
-            if lines:
-                append_lines(self._history, lines)
-            self._compact(_month(night.name))
-
-    def _compact(self, month: str) -> None:
-        """Move the lines of months before `month` into files of their own.
-
-        Copied before they are removed: a kill in between leaves duplicates, which readers and the next call drop.
-        """
-        lines = list(_builds(self._history))
-        for old in sorted({_month(line["night"]) for line in lines} - {month}):
-            # A clock that was wrong gave a later month: its lines move when that month is over.
-            if old > month:
-                continue
-            path = self.root / f"history-{old}.jsonl"
-            merged = {(one["night"], one["task"]): one for one in (*_builds(path), *lines)}
-            kept = [one for one in merged.values() if _month(one["night"]) == old]
-            write_file(path, b"".join(canonical_json(one) + b"\n" for one in kept))
-        present = [one for one in lines if _month(one["night"]) >= month]
-        if len(present) != len(lines):
-            write_file(self._history, b"".join(canonical_json(one) + b"\n" for one in present))
-
     @property
-    def _history(self) -> Path:
-        return self.root / "history.jsonl"
-
-
-def _order(sequence: int, name: str) -> tuple[int, str, int]:
-    day, _, number = name.partition(".")
-    return sequence, day, int(number)
-
-
-def _month(night: str) -> str:
-    return night[:7]
+    def history(self) -> History:
+        return History(root=self.root)
 
 
 def _read(kind: type[_Document], path: Path) -> _Document:
@@ -370,43 +301,7 @@ def _outcome_of(line: Mapping[str, Any], path: Path, number: int) -> Outcome:
     try:
         return convert(Outcome, line)
     except ValueError as error:
-        raise _damaged_line(path, number, str(error)) from error
-
-
-def _builds(path: Path) -> Iterator[dict[str, Any]]:
-    return (line for _, line in _numbered_builds(path))
-
-
-def _numbered_builds(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The lines of a file of the history, each of which names its night and its task."""
-    for number, line in read_lines(path):
-        night, task, sequence = line.get("night"), line.get("task"), line.get(_SEQUENCE, 0)
-        named = isinstance(night, str) and _NIGHT.fullmatch(night) and isinstance(task, str)
-        if not named or not isinstance(sequence, int):
-            raise _damaged_line(path, number, "it belongs to no night and no task")
-        yield number, line
-
-
-def _damaged_line(path: Path, number: int, why: str) -> StorageError:
-    hint = "delete this line: only what it records is lost"
-    return StorageError(f"{path}:{number} is damaged: {why}", hint=hint)
-
-
-def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a file of JSON lines, by their numbers; none if it is missing.
-
-    The last line counts only with its end: without it, its writer was killed.
-    """
-    with storage_errors(f"read {path}"):
-        data = path.read_bytes() if path.exists() else b""
-    for number, line in enumerate(data.split(b"\n")[:-1], 1):
-        try:
-            value = read_json(line)
-        except ValueError as error:
-            raise _damaged_line(path, number, str(error)) from error
-        if not isinstance(value, dict):
-            raise _damaged_line(path, number, "not an object")
-        yield number, value
+        raise damaged_line(path, number, str(error)) from error
 
 
 _NIGHTS = 60
@@ -438,6 +333,17 @@ def read_records(state: State, keys: Mapping[Key, str], tasks: Collection[str]) 
             found = _components(night)
             components |= {key: found[key] for key in wanted & found.keys()}
     return Records(components=components, outcomes=outcomes)
+
+
+def built_in(state: State, key: Key) -> NightFolder | None:
+    """The last night that was to build the package of `key`; None if it was removed. Raises StorageError."""
+    return next((night for night in reversed(state.nights()) if key in _components(night)), None)
+
+
+def inputs_of(state: State, key: Key) -> Mapping[str, str]:
+    """The inputs of the package of `key`, as some night recorded them; empty if none did."""
+    night = built_in(state, key)
+    return _components(night)[key] if night is not None else _kept_inputs(state).get(key, {})
 
 
 def keep_inputs(state: State, nights: Sequence[NightFolder], keys: Collection[Key] | None) -> None:

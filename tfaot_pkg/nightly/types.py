@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 from tfaot_pkg.ground.keys import Key
+from tfaot_pkg.verify.beside import Apart
+from tfaot_pkg.verify.turns import Turns
 
 Action = Literal["build", "failed before", "refuse", "up to date", "skip", "fail"]
 """`failed before`: an earlier night built the same inputs, and failed. `refuse`: the files of a published version
@@ -34,12 +36,14 @@ OutcomeKind = Literal[
     "out of memory",
     "dependency failed",
     "withheld",
+    "worse",
     "refused",
     "published",
     "skipped",
     "up to date",
 ]
 """In the order in which reports show them. `withheld`: verified, but too many builds with its toolchain newly failed.
+`worse`: verified, but worse than the published build by more than policy.regression allows.
 `refused`: the files of a published version changed, or it was yanked. `upload failed`: the registry has it, but not
 every Conan remote."""
 
@@ -59,12 +63,36 @@ ChangedSource = Literal["refuse", "build"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Regression:
+    """How many times as slow, large, imprecise or hungry a build may be as the published one; None: any.
+
+    `answers`: whether its answers to the pinned inputs may have other bits.
+    """
+
+    speed: float | None = None
+    size: float | None = None
+    error: float | None = None
+    memory: float | None = None
+    answers: Literal["publish", "refuse"] = "publish"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Builders:
+    """How many independent builders must make the same bytes (`needed`), and how many may try (`most`)."""
+
+    needed: int = 1
+    most: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """Limits of a night. If a larger share than `max_failures` of a toolchain's builds newly fails, none of them is
     published; `timeout` is in seconds, `memory` and `output` in bytes, each per build; `retries` are of infrastructure
-    failures. With `reproduce` every build is made twice and compared. `keep_nights` is None if all of them stay. A
-    night ends if its cluster has no worker for `worker_wait` seconds.
-    `unverified_targets` are published without validation if no machine of the night can run their code.
+    failures. With `reproduce` every build is made twice and compared. `keep_nights`, `keep_builds` and
+    `keep_toolchains` are None if all of them stay (registry/retention.py); `keep_locked` are lock files, or patterns of
+    their paths, relative to the definition. A night ends if its cluster has no worker for `worker_wait` seconds.
+    `unverified_targets` are published without validation if no machine of the night can run their code. `regression`
+    is what is not published; `retime_days` after how many days packages that did not change are timed again.
     """
 
     max_failures: float = 0.2
@@ -74,9 +102,15 @@ class Policy:
     retries: int = 2
     reproduce: bool = False
     keep_nights: int | None = None
+    keep_builds: int | None = None
+    keep_toolchains: int | None = None
+    keep_locked: tuple[str, ...] = ()
     changed_source: ChangedSource = "refuse"
     worker_wait: float = 1800.0
     unverified_targets: tuple[str, ...] = ()
+    regression: Regression = Regression()
+    builders: Builders = Builders()
+    retime_days: int | None = None
 
 
 OWN = "tfaot"
@@ -199,7 +233,8 @@ class NightlyDefinition:
     """The wanted content of a registry: registry.yaml. Empty `toolchains` and `targets` mean each spec's own.
 
     `registry` is an absolute path. `remotes` are Conan remotes to which the packages are uploaded. `builders` are the
-    public keys of the workers of a farm that may build; any, if there are none. `owners` are mail addresses: of models
+    public keys of the workers of a farm that may build; any, if there are none. `timing` are those of the workers that
+    take turns; the coordinator does, if there are none. `owners` are mail addresses: of models
     that name no others, and of the registry; `notify` is how they learn what is new.
     """
 
@@ -210,6 +245,7 @@ class NightlyDefinition:
     targets: tuple[str, ...] = ()
     remotes: tuple[str, ...] = ()
     builders: tuple[str, ...] = ()
+    timing: tuple[str, ...] = ()
     policy: Policy = Policy()
     owners: tuple[str, ...] = ()
     notify: Notify = Notify()
@@ -335,3 +371,34 @@ class Outcome:
     reasons: tuple[Reason, ...] = ()
     figures: Figures | None = None
     builder: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A build of `task` beside the release `base` that was published before it. Pairs are (before, now), in bytes.
+
+    `error` is the largest difference to the framework's outputs, `memory` the scratch memory of the largest batch that
+    was compiled. `apart` says how far answers to the pinned inputs are apart, None if they have the same bits, or are
+    not compared for the reason `not_compared`. `turns` are None if they were not taken (yet), for the reason
+    `not_timed`. `time` is when, in UTC.
+    """
+
+    task: str
+    release: str
+    key: Key
+    base: str
+    base_key: Key
+    size: tuple[int, int]
+    error: tuple[float, float] | None = None
+    memory: tuple[int, int] | None = None
+    apart: Apart | None = None
+    not_compared: str = ""
+    turns: Turns | None = None
+    not_timed: str = ""
+    reasons: tuple[Reason, ...] = ()
+    time: str = ""
+
+    @property
+    def is_of_one_version(self) -> bool:
+        """Whether both are builds of one version, whose answers are expected to be the same."""
+        return self.base.partition("+")[0] == self.release.partition("+")[0]

@@ -7,7 +7,6 @@ process in which the library runs prints it, and the library may be hostile: wha
 from __future__ import annotations
 
 import os
-import platform
 import resource
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from statistics import median
 
 from tfaot_pkg.errors import ValidationError
 from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.cpu import this_cpu
 from tfaot_pkg.ground.documents import plain, utc_now
 from tfaot_pkg.ground.process import CommandFailed
 from tfaot_pkg.ground.sandbox import Limits, Sandbox
@@ -234,9 +234,11 @@ def document(measurements: tuple[Latency, ...], *, load: float, gains: tuple[Gai
 
     `gains` are those of a reduced package, which this machine measured when it built it.
     """
+    cpu = this_cpu()
     return {
         "format": _FORMAT,
-        "processor": processor(),
+        "processor": cpu.name,
+        "cpu": cpu.id,
         "date": utc_now()[:10],
         "load": round(load, 2),
         "cpus": os.cpu_count() or 1,
@@ -248,9 +250,6 @@ def document(measurements: tuple[Latency, ...], *, load: float, gains: tuple[Gai
     }
 
 
-def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """The name of this machine's CPU."""
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    # Linux on AArch64 writes no such line.
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())
+def processor() -> str:
+    """The brand of this machine's CPU, for people."""
+    return this_cpu().name

@@ -97,12 +97,17 @@ def _file_document(key: str, path: Path, digest: Digest) -> dict[str, object]:
         raise SpecError(f"{key}: cannot read {path}: {error.strerror}", hint=hint_of(key)) from error
 
 
-def validation_key(spec: ModelSpec, source: SourceTree, native: Key, inputs: Mapping[str, object]) -> Key:
-    """Depends also on which targets this machine can run."""
+def validation_key(spec: ModelSpec, source: SourceTree, frozen: Key, native: Key, inputs: Mapping[str, object]) -> Key:
+    """Depends also on which targets this machine can run.
+
+    `frozen` is the key of the model as the toolchain read it, whose answers are compared: others may have the same
+    library, `native`.
+    """
     return key_of(
         STAGE,
         code_digest(__name__),
         {
+            "frozen": frozen,
             "native": native,
             "source": source.digest,
             "inputs": inputs,

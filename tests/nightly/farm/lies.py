@@ -7,8 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from tfaot_pkg.ground.keys import sha256_bytes
 from tfaot_pkg.nightly.farm.messages import Told
 from tfaot_pkg.nightly.farm.store import Store
+from tfaot_pkg.nightly.outcome import Attempt, Request
+from tfaot_pkg.nightly.results import Results
 
 Change = Callable[[dict[str, Any]], None]
 
@@ -79,3 +82,24 @@ LIES: dict[str, Change] = {
     "no document": _no_document,
     "blames the model": _blames_the_model,
 }
+
+
+def _other_bytes(module: dict[str, Any]) -> None:
+    """Another package than the one that was built, and everything about it is right."""
+    perform = module["perform"]
+
+    def after(request: Request) -> Attempt:
+        attempt: Attempt = perform(request)
+        folder = Results(root=request.state).folder(request.decision.key)
+        data = b"evil " + request.decision.key.encode()
+        (folder / "blobs" / "prefix").write_bytes(data)
+        line = json.loads((folder / "line").read_text())
+        line |= {"tree": sha256_bytes(data), "blobs": {"prefix": {"sha256": sha256_bytes(data), "size": len(data)}}}
+        (folder / "line").write_text(json.dumps(line) + "\n")
+        return attempt
+
+    module["perform"] = after
+
+
+UNSEEN = {"other bytes": _other_bytes}
+"""Lies that only another builder shows."""

@@ -25,7 +25,7 @@ from tfaot_pkg.ground.documents import plain
 from tfaot_pkg.nightly.farm.identity import Identity, key_in, new_key, opened
 from tfaot_pkg.nightly.farm.messages import FARM, LEASE, Lease
 from tfaot_pkg.nightly.results import FAILED
-from tfaot_pkg.nightly.types import Policy
+from tfaot_pkg.nightly.types import Builders, Policy
 from tfaot_pkg.registry.folder import FolderRegistry
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -173,6 +173,57 @@ def test_only_builders_of_the_definition_build(tmp_path: Path) -> None:
     assert done.counts == {"published": 4}
 
 
+TWO_OF_THREE = Policy(timeout=120, max_failures=0.5, builders=Builders(needed=2, most=3), worker_wait=3)
+
+
+def test_two_of_three_builders_must_make_the_same_bytes_and_a_liar_is_named(tmp_path: Path) -> None:
+    """Its results are sound by themselves: only another builder shows that they are not what was asked for."""
+    place, notes, watch = Place(url=str(tmp_path / "store")), list[str](), Seen()
+    decisions = [stub_decision(f"model{number}") for number in range(4)]
+    with (
+        worker(tmp_path, place, "liar", lies="other bytes") as liar,
+        worker(tmp_path, place, "one", program=stub(0.2)) as one,
+        worker(tmp_path, place, "two", program=stub(0.2)) as two,
+    ):
+        wait_for(lambda: len(place.store.cells()) == 3)
+        honest, lying = sorted(each.name.rpartition("-")[2] for each in (one, two)), liar.name
+        done = night(tmp_path, place, watch=watch, policy=TWO_OF_THREE, notes=notes).run(lambda: decisions)
+    assert done.counts == {"published": 4}
+    assert {attempt.builders for attempt in watch.built_} == {tuple(honest)}
+    registry = FolderRegistry.open(tmp_path / "registry")
+    for decision in decisions:
+        (entry,) = registry.entries(f"tfaot-model-{decision.task.model}")
+        assert registry.blob_file(entry.blobs["prefix"]).read_bytes() == decision.key.encode()
+    told = [note for note in notes if lying in note]
+    assert told and all("which others built: other bytes of the archive" in note for note in told)
+    assert not (tmp_path / "state" / "candidates").exists() or not list((tmp_path / "state" / "candidates").iterdir())
+
+
+def test_a_package_that_no_two_builders_make_alike_is_not_published(tmp_path: Path) -> None:
+    """One key is one builder, however many workers have it."""
+    place, policy = Place(url=str(tmp_path / "store")), replace(TWO_OF_THREE, builders=Builders(needed=2, most=2))
+    with (
+        worker(tmp_path, place, "liar", lies="other bytes", key=str(tmp_path / "evil")),
+        worker(tmp_path, place, "twin", lies="other bytes", key=str(tmp_path / "evil")),
+        worker(tmp_path, place, "one"),
+    ):
+        wait_for(lambda: len(place.store.cells()) == 3)
+        done = night(tmp_path, place, policy=policy).run(lambda: [stub_decision("model")])
+    (outcome,) = done.outcomes
+    assert (outcome.kind, outcome.error_class) == ("not reproducible", "builders differ")
+    assert "the archive" in outcome.error
+
+
+def test_a_second_builder_is_waited_for_only_so_long(tmp_path: Path) -> None:
+    place = Place(url=str(tmp_path / "store"))
+    with worker(tmp_path, place, "one"):
+        wait_for(lambda: len(place.store.cells()) == 1)
+        policy = replace(TWO_OF_THREE, retries=0)
+        done = night(tmp_path, place, policy=policy).run(lambda: [stub_decision("model")])
+    (outcome,) = done.outcomes
+    assert outcome.kind == "infrastructure failed" and "1 of 2 builders" in outcome.error
+
+
 def test_a_broken_model_is_a_fault_of_the_model(tmp_path: Path, place: Place) -> None:
     with worker(tmp_path, place, "one"):
         done = night(tmp_path, place).run(lambda: [stub_decision("broken"), stub_decision("fine")])
@@ -254,10 +305,12 @@ def test_a_killed_coordinator_finds_what_its_workers_went_on_with(tmp_path: Path
         begun = [hand.until("model") for hand in (one, two)]
         first.kill()
         first.communicate()
-        # Both end what they have, and find nobody who would take it.
-        wait_for(lambda: sum(b'\\"done\\"' in cell for cell in leases(place)) == 2)
+        # Both end what they have, and find nobody who would take it; they may go on with what is still offered.
+        wait_for(lambda: sum(b'\\"done\\"' in cell for cell in leases(place)) >= 2)
         second = start()
-        assert second.communicate()[0].splitlines()[-1] == "exit 0", (tmp_path / "stderr").read_text()
+        printed = second.communicate()[0].splitlines()
+        errors = (tmp_path / "stderr").read_text()[-2000:]
+        assert (second.returncode, printed[-1], errors) == (0, "exit 0", errors)
         for hand in (one, two):
             hand.process.terminate()
             hand.end()

@@ -6,6 +6,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
 import pytest
 
@@ -45,6 +46,34 @@ def test_whoever_was_stopped_before_his_write_does_not_get_a_cell_that_went_on(p
     assert store.create("one", b"late") is None
     found = store.read("one")
     assert found is not None and found.data == b"5"
+
+
+def test_a_cell_that_is_replaced_while_a_folder_is_read_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One reading may come too late for the old version, and too early for the new one."""
+    store, listed = FolderStore.of(tmp_path), os.listdir
+    tag = store.create("one", b"1")
+    readings: list[list[str]] = [["two.1"]]
+    monkeypatch.setattr(os, "listdir", lambda folder: readings.pop() if readings else listed(folder))
+    assert "one" in store.cells()
+    readings.append(["two.1"])
+    found = store.read("one")
+    assert found is not None and found.tag == tag
+
+
+def test_a_cell_that_the_end_of_the_night_removes_while_it_is_written_is_nobodys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, link = FolderStore.of(tmp_path), os.link
+    tag = store.create("one", b"1")
+
+    def removed(*args: Any, **options: Any) -> None:
+        link(*args, **options)
+        store.remove("one")
+
+    monkeypatch.setattr(os, "link", removed)
+    assert store.replace("one", b"2", tag or "") is None and store.cells() == {}
 
 
 def test_one_of_many_gets_a_cell(place: Place) -> None:
@@ -153,7 +182,7 @@ def test_a_server_that_does_not_answer_is_reported(monkeypatch: pytest.MonkeyPat
     for name, value in {**s3, "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1"}.items():
         monkeypatch.setitem(os.environ, name, value)
     with reported(NetworkError):
-        store_at("s3://farm/none").cells()
+        store_at("s3://tests/none").cells()
 
 
 def test_s3_without_credentials_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -162,4 +191,4 @@ def test_s3_without_credentials_is_reported(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("HOME", str(tmp_path))
     with reported(NetworkError):
-        store_at("s3://farm/none")
+        store_at("s3://tests/none")

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.nightly.farm.lies import LIES
+from tests.nightly.farm.lies import LIES, UNSEEN
 from tfaot_pkg.ground import interruption
 from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.nightly.farm import worker as working
@@ -28,7 +28,7 @@ def main(given: dict[str, Any]) -> int:
     if given["tool"]:
         vars(working)["tool_digest"] = lambda: given["tool"]
     if given["lies"]:
-        LIES[given["lies"]](vars(working))
+        {**LIES, **UNSEEN}[given["lies"]](vars(working))
     made = Worker(
         store=store_at(given["url"]),
         identity=Identity.of(given["label"], key_in(Path(given["key"])) if given.get("key") else new_key()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,11 +27,12 @@ from tfaot_pkg.ground.wording import counted
 
 if TYPE_CHECKING:
     from tfaot_pkg.ground.settings import Folders
+    from tfaot_pkg.nightly.compare import Comparer
     from tfaot_pkg.nightly.executors import Executor
     from tfaot_pkg.nightly.prune import Pruned
     from tfaot_pkg.nightly.publisher import Publisher, Remote
     from tfaot_pkg.nightly.run import Coordinator, NightRun
-    from tfaot_pkg.nightly.types import NightlyDefinition, Policy
+    from tfaot_pkg.nightly.types import Decision, NightlyDefinition, Policy
     from tfaot_pkg.registry.commit import Keys
 
 _WORKER_MEMORY = 1 << 30  # for the Dask worker process itself: the build is a subprocess with its own limit
@@ -91,6 +93,16 @@ def run(
     results: ResultsOption = "",
     new: NewFlag = False,
     retry: RetryFlag = False,
+    accept: Annotated[
+        str,
+        typer.Option(
+            "--accept", metavar="GLOB", help="Publish models that match although they are worse (policy.regression)."
+        ),
+    ] = "",
+    events: Annotated[
+        Path | None,
+        typer.Option("--events", metavar="FILE", help="Append what happens to this file or pipe, as JSON lines."),
+    ] = None,
     changed_since: ChangedSinceOption = None,
     model: ModelOption = "*",
     toolchain: ToolchainOption = None,
@@ -112,6 +124,10 @@ def run(
         workers=workers, no_dask=no_dask, scheduler=scheduler, scheduler_file=scheduler_file, results=results
     )
     loaded = load_definition(definition)
+    if loaded.policy.builders.needed > 1 and not results:
+        raise typer.BadParameter("policy.builders needs workers with keys of their own: --results URL")
+    if loaded.timing and not results:
+        raise typer.BadParameter("timing workers are asked in a store: --results URL")
     root = state_folder(loaded, state)
     publisher = _publisher(loaded, session, session.keys())
     publisher.require()  # unlocks the keys, so it comes before hide_secrets removes the passphrase
@@ -122,12 +138,56 @@ def run(
     whole = partial(plan_night, loaded, state=root, folders=session.folders, progress=session.progress)
     part = partial(whole, model=model, toolchains=tuple(toolchain or ()), changed_since=changed_since, retry=retry)
     with _coordinator(
-        loaded, root, session, publisher, pull or _executors(loaded.policy, root, session, where)
+        loaded,
+        root,
+        session,
+        publisher,
+        pull or _executors(loaded.policy, root, session, where),
+        accept,
+        events,
+        results,
     ) as coordinator:
         done = coordinator.run(lambda: part().decisions, whole=lambda: whole().decisions, new=new)
     # After the night, because both take the lock of the state folder.
     pruned = _prune(loaded, root, session)
+    _retire(loaded, publisher, session, lambda: whole().decisions)
     return Result(document=_document(done, pruned), text=_text(done, pruned), exit_code=done.exit_code)
+
+
+@command()
+def sync_conan_remote(
+    session: Session,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Your name for the remote.")],
+    definition: DefinitionArgument = DEFINITION,
+    *,
+    state: StateOption = None,
+    model: ModelOption = "*",
+) -> Result:
+    """Upload what nights published and a Conan remote lacks, also from before `remotes` named it.
+
+    Only what is up to date is sent: a recipe contains the model's files, which must be those of the package. In a
+    registry with channels, only what is in the default channel. No night may run at the same time.
+
+    Example: tfaot-pkg conan-remote sync ours registry/registry.yaml
+    """
+    from dataclasses import replace
+
+    from tfaot_pkg.errors import NetworkError
+    from tfaot_pkg.nightly.definition import load_definition
+    from tfaot_pkg.nightly.planning import plan_night, state_folder
+    from tfaot_pkg.nightly.state import State
+    from tfaot_pkg.registry.commit import Keys
+
+    loaded = replace(load_definition(definition), remotes=(name,))
+    night = State(root=state_folder(loaded, state))
+    publisher = _publisher(loaded, session, Keys())
+    with night.lock():
+        plan = plan_night(loaded, state=night.root, folders=session.folders, progress=session.progress, model=model)
+        sent, failed = publisher.sync(night.results, plan.decisions)
+    lines = [*(f"{task}: uploaded" for task in sent), *(f"{task}: not uploaded: {why}" for task, why in failed.items())]
+    document = {"remote": name, "sent": sent, "failed": failed}
+    exit_code = NetworkError.exit_code if failed else 0
+    return Result(document=document, text="\n".join(lines) or f"{name} lacks nothing", exit_code=exit_code)
 
 
 def _publisher(definition: NightlyDefinition, session: Session, keys: Keys) -> Publisher:
@@ -151,15 +211,22 @@ def _coordinator(
     session: Session,
     publisher: Publisher,
     executor: Callable[[int], Executor],
+    accept: str,
+    events: Path | None,
+    results: str,
 ) -> Iterator[Coordinator]:
-    """The coordinator of a night in the state folder `root`; its progress is shown while the block runs."""
+    """The coordinator of a night in the state folder `root`; its progress is shown while the block runs.
+
+    Timing workers are asked in the store `results`.
+    """
+    from tfaot_pkg.cli.nightly.events import events_to
     from tfaot_pkg.cli.nightly.live import make_watch
     from tfaot_pkg.nightly.executors import slots_here
     from tfaot_pkg.nightly.record import record_of
     from tfaot_pkg.nightly.run import Coordinator
     from tfaot_pkg.nightly.state import State
 
-    with make_watch() as watch:
+    with make_watch() as shown, events_to(events, shown) as watch, _comparer(definition, session, results) as comparer:
         yield Coordinator(
             state=State(root=root),
             policy=definition.policy,
@@ -171,9 +238,31 @@ def _coordinator(
             # Each of them validates the package again, as a build does.
             publications=slots_here(definition.policy.memory),
             record=partial(record_of, definition.path),
+            comparer=comparer,
+            accept=accept,
             # Here and once: builds that begin at the same time would all want to make the same toolchain.
             prepare=lambda versions: _unmade(versions, session),
         )
+
+
+@contextmanager
+def _comparer(definition: NightlyDefinition, session: Session, results: str) -> Iterator[Comparer]:
+    """Compares with the registry, and takes turns on this machine, or on those that the definition names."""
+    from tfaot_pkg.ground.cpu import this_cpu
+    from tfaot_pkg.native.cxx.compiler import find_compiler
+    from tfaot_pkg.nightly.compare import Comparer, turns_here
+
+    log = session.folders.logs / "nightly-turns.log"
+    days = definition.policy.retime_days
+    if definition.timing:
+        from tfaot_pkg.nightly.farm.address import store_at
+        from tfaot_pkg.nightly.farm.timing import TimingWorkers
+
+        asked = TimingWorkers(store=store_at(results), keys=definition.timing, wait=definition.policy.worker_wait)
+        yield Comparer(registry=definition.registry, turns=asked, cpu=None, retime_days=days)
+        return
+    with turns_here(lambda: find_compiler(platform.machine(), log=log, output=session.progress.output)) as turns:
+        yield Comparer(registry=definition.registry, turns=turns, cpu=this_cpu(), retime_days=days)
 
 
 def _prune(definition: NightlyDefinition, root: Path, session: Session) -> Pruned | None:
@@ -190,6 +279,24 @@ def _prune(definition: NightlyDefinition, root: Path, session: Session) -> Prune
     except TfaotError as error:
         session.progress.note(f"no night was removed (policy.keep_nights): {error.message}")
         return None
+
+
+def _retire(
+    definition: NightlyDefinition, publisher: Publisher, session: Session, plan: Callable[[], Sequence[Decision]]
+) -> None:
+    """Retire old builds as the policy says. If that fails, the night's result stays the same."""
+    from tfaot_pkg.errors import TfaotError
+    from tfaot_pkg.nightly.retention import rules_of
+
+    policy = definition.policy
+    if policy.keep_builds is None and policy.keep_toolchains is None:
+        return
+    try:
+        # The whole plan, because this command may have been about some models only.
+        for text in publisher.retire(rules_of(definition, plan())):
+            session.progress.note(text)
+    except TfaotError as error:
+        session.progress.note(f"no build was retired (policy.keep_builds, policy.keep_toolchains): {error.message}")
 
 
 def _remotes(definition: NightlyDefinition, folders: Folders) -> list[Remote]:

@@ -5,20 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from tfaot_pkg.errors import TfaotError
+from tfaot_pkg.ground.objects import SCHEME
 from tfaot_pkg.nightly.farm.folder import FolderStore
+from tfaot_pkg.nightly.farm.s3 import S3Store
 from tfaot_pkg.nightly.farm.store import Store
 
 
 def store_at(url: str) -> Store:
     """The store at an address, `s3://BUCKET/PREFIX` or a folder, which is made. Raises StorageError, TfaotError."""
-    if url.startswith("s3://"):
-        try:
-            from tfaot_pkg.nightly.farm.s3 import S3Store
-        except ModuleNotFoundError as error:
-            raise TfaotError(
-                f"results in S3 need a module that is not installed: {error.name}",
-                hint="pip install 'tfaot-pkg[results-s3]', or give a folder",
-            ) from error
+    if url.startswith(SCHEME):
         return S3Store.of(url)
     if "://" in url:
         raise TfaotError(f"--results: must be s3://BUCKET/PREFIX or a folder, got {url!r}")

@@ -29,8 +29,8 @@ _MOST_TEXT, _MOST_WORDS = 20_000, 200
 _HINT = "its worker wrote it"
 
 
-def collect(store: Store, lease: Lease, request: Request) -> Attempt:
-    """The end of the build of `lease`; a verified result is in the state folder of `request`, a failure is not.
+def collect(store: Store, lease: Lease, request: Request, results: Results) -> Attempt:
+    """The end of the build of `lease`; a verified result is in `results` then, a failure is not.
 
     A result that is not what it says it is becomes a fault of its worker. Raises NetworkError, StorageError (our disk).
     """
@@ -41,7 +41,7 @@ def collect(store: Store, lease: Lease, request: Request) -> Attempt:
         attempt = _attempt(told, lease, request)
         _append_log(store, told, request.log)
         if attempt.kind == "verified":
-            _store(store, told, attempt, request, Results(root=request.state))
+            _store(store, told, attempt, request, results)
     except TrustError as error:
         return refused(lease, request, error)
     return attempt

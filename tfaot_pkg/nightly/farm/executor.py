@@ -24,6 +24,7 @@ from tfaot_pkg.errors import NetworkError, StorageError, TfaotError
 from tfaot_pkg.ground.documents import write
 from tfaot_pkg.ground.keys import canonical_json, sha256_bytes
 from tfaot_pkg.nightly.executors import Done, lost, next_of
+from tfaot_pkg.nightly.farm.agreement import Agreement, builder_of
 from tfaot_pkg.nightly.farm.bundle import Bundle
 from tfaot_pkg.nightly.farm.collect import blobs_of, collect
 from tfaot_pkg.nightly.farm.identity import is_of, opened
@@ -50,6 +51,7 @@ from tfaot_pkg.nightly.types import Policy
 _COLLECTORS = 4
 _OFFERS_BEYOND = 4
 """Offers beyond two for each worker: those that come meanwhile find some, and thousands need not be written."""
+_SHOWN = 5
 _MOST_VOID = 50
 """Leases of one build that end without a word of its worker, before it fails."""
 _MORE_TIME = 3600.0
@@ -60,12 +62,14 @@ _MORE_TIME = 3600.0
 class _Try:
     """A request on its way: `id` names the offer and the lease. `worker` holds it since `since`, if it is not "".
 
-    `tag` is that of the lease that was seen last, at `changed`.
+    `tag` is that of the lease that was seen last, at `changed`. `needs_other`: none of `avoid` may build it, even if
+    there is no other worker.
     """
 
     request: Request
     avoid: frozenset[str]
     number: int
+    needs_other: bool = False
     void: int = 0
     job: str = ""
     worker: str = ""
@@ -120,6 +124,7 @@ class PullExecutor:
         self._workers: dict[str, _Worker] = {}
         self._refused: dict[str, str] = {}
         self._doubted: dict[str, Attempt] = {}  # by task: the first failure by the model's fault
+        self._agreements: dict[str, Agreement] = {}  # by task
         self._wrong: dict[str, dict[str, None]] = {}  # by worker: tasks that it failed and others built
         self._suspended: frozenset[str] = frozenset()
         self._uploaded: set[str] = set()
@@ -131,7 +136,13 @@ class PullExecutor:
     def submit(self, request: Request, avoid: Collection[str] = ()) -> None:
         doubted = self._doubted.get(request.decision.task.id)
         kept = {*avoid, *([doubted.worker] if doubted is not None else [])}
-        self._waiting.append(_Try(request=request, avoid=frozenset(kept), number=self._next(request)))
+        task, builders = request.decision.task.id, self.policy.builders
+        if builders.needed > 1:
+            known = Agreement(request=request, needed=builders.needed, most=builders.most)
+            kept |= self._agreements.setdefault(task, known).builders
+        others = bool(task in self._agreements and self._agreements[task].builders)
+        again = _Try(request=request, avoid=frozenset(kept), number=self._next(request), needs_other=others)
+        self._waiting.append(again)
 
     def suspend(self, workers: Collection[str]) -> None:
         self._suspended = frozenset(workers)
@@ -163,6 +174,8 @@ class PullExecutor:
         self._is_closed = True
         self._pool.shutdown(cancel_futures=True)
         try:
+            for each in self._agreements.values():
+                each.drop()
             for name in self.store.cells():
                 self.store.remove(name)
             for digest in self.store.blobs():
@@ -179,6 +192,7 @@ class PullExecutor:
         for one in (*self._held.values(), *self._waiting):
             self._see_lease(one, cells.get(one.cell, ""), now)
         self._require_workers()
+        self._give_up_alone()
         self._offer()
         # Of the end: a look may take long, and the store is not to be asked all the time.
         self._looked = self.clock()
@@ -188,7 +202,8 @@ class PullExecutor:
         task, doubted = request.decision.task.id, self._doubted.pop(request.decision.task.id, None)
         if attempt.kind == "verified":
             if doubted is not None:
-                self._contradict(doubted, task)
+                self._contradict(doubted.worker, task, doubted.error_class or doubted.kind)
+            return self._agreed(request, attempt)
         elif not attempt.is_final:
             if doubted is not None:  # the fault of a machine confirms nothing
                 self._doubted[task] = doubted
@@ -201,11 +216,27 @@ class PullExecutor:
             Results(root=request.state).put(request.decision.key, attempt)
         return request, attempt
 
-    def _contradict(self, doubted: Attempt, task: str) -> None:
-        worker = doubted.worker
+    def _agreed(self, request: Request, attempt: Attempt) -> Done | None:
+        """The end of a verified build; None if another builder has to make the same bytes."""
+        task = request.decision.task.id
+        agreement = self._agreements.get(task)
+        if agreement is None:
+            return request, attempt
+        end, odd = agreement.add(attempt)
+        for worker, files in odd.items():
+            self._contradict(worker, task, f"other bytes of {', '.join(files[:_SHOWN])}")
+        if end is None:
+            number = self._next(request)
+            again = _Try(request=request, avoid=frozenset(agreement.builders), number=number, needs_other=True)
+            self._waiting.insert(0, again)
+            return None
+        del self._agreements[task]
+        return request, end
+
+    def _contradict(self, worker: str, task: str, why: str) -> None:
         wrong = self._wrong.setdefault(worker, {})
         wrong[task] = None
-        self.note(f"the worker {worker} failed {task}, which another one built: {doubted.error_class or doubted.kind}")
+        self.note(f"the worker {worker} failed {task}, which others built: {why}")
         if len(wrong) >= EXCLUDED_AFTER:
             self._refused[worker] = f"it failed {', '.join(wrong)}, which others built"
 
@@ -286,13 +317,14 @@ class PullExecutor:
         return (
             self._is_builder(worker)
             and worker not in self._refused
-            and worker not in self._kept_from(one) | self._suspended
+            and not {worker, builder_of(worker)} & self._kept_from(one)
+            and worker not in self._suspended
         )
 
     def _kept_from(self, one: _Try) -> frozenset[str]:
         """The workers that do not get it: none, if there is no other one."""
-        sound = set(self._workers) - self._suspended
-        return one.avoid if sound - one.avoid else frozenset()
+        others = [name for name in self._workers if not {name, builder_of(name)} & one.avoid]
+        return one.avoid if one.needs_other or set(others) - self._suspended else frozenset()
 
     def _again(self, one: _Try) -> None:
         """Offer it once more: nothing was said about it."""
@@ -301,7 +333,12 @@ class PullExecutor:
             self._done.put((one.request, lost(one.request, StorageError(f"{_MOST_VOID} leases came to nothing"))))
             return
         again = _Try(
-            request=one.request, avoid=one.avoid, number=self._next(one.request), void=one.void + 1, job=one.job
+            request=one.request,
+            avoid=one.avoid,
+            number=self._next(one.request),
+            void=one.void + 1,
+            job=one.job,
+            needs_other=one.needs_other,
         )
         self._waiting.insert(0, again)
 
@@ -321,7 +358,9 @@ class PullExecutor:
     def _collect(self, one: _Try, lease: Lease) -> None:
         """In a thread of the pool: a package may be large."""
         try:
-            attempt = collect(self.store, lease, one.request)
+            agreement = self._agreements.get(one.request.decision.task.id)
+            results = agreement.place(lease.worker) if agreement is not None else Results(root=one.request.state)
+            attempt = collect(self.store, lease, one.request, results)
             for digest in blobs_of(self.store, lease):
                 self.store.drop(digest)
             self.store.remove(one.cell)
@@ -344,6 +383,18 @@ class PullExecutor:
                 f"there has been no worker at {self.store.url} for {wait:g} s",
                 hint="start workers, then run the same command: what was built is kept (policy.worker_wait: the limit)",
             )
+
+    def _give_up_alone(self) -> None:
+        """End builds that need another builder than those that there have been for too long."""
+        now = self.clock()
+        for one in [each for each in self._waiting if each.needs_other]:
+            there = [name for name in self._workers if not {name, builder_of(name)} & one.avoid]
+            one.changed = now if there or not one.changed else one.changed
+            if now - one.changed >= self.policy.worker_wait:
+                self._waiting.remove(one)
+                known = self._agreements[one.request.decision.task.id]
+                came = f"only {len(known.builders)} of {known.needed} builders came (policy.builders)"
+                self._done.put((one.request, lost(one.request, StorageError(came))))
 
     def _offer(self) -> None:
         """Write what workers may take."""

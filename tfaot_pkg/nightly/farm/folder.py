@@ -89,7 +89,8 @@ class FolderStore:
                     return None
             # Whoever was stopped before the link may be late by many versions, which are removed; the newest is not.
             known = _versions(folder, name)
-            if max(known) != before + 1 or (before and before not in known):
+            # Without any, the end of the night has removed the cell.
+            if not known or max(known) != before + 1 or (before and before not in known):
                 _unlink(made, folder)
                 return None
             for version in known - {before + 1}:
@@ -121,7 +122,8 @@ def _versions(folder: int, name: str) -> set[int]:
 
 
 def _all(folder: int) -> Iterator[tuple[str, int]]:
-    for entry in os.listdir(folder):
+    # Twice: if a cell is replaced during a scan, that may come too late for the old version and too early for the new.
+    for entry in {*os.listdir(folder), *os.listdir(folder)}:
         if found := _CELL.fullmatch(entry):
             yield found[1], int(found[2])
 

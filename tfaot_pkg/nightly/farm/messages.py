@@ -32,7 +32,9 @@ POLL_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A try at a build. `request` is the digest of its `Job`; the workers `avoid` may not take it."""
+    """A try at a build. `request` is the digest of its `Job`; the workers `avoid` (names, or those of their
+    keys) may not take it.
+    """
 
     id: str
     request: str

@@ -22,6 +22,7 @@ from tfaot_pkg.ground.process import kill_running
 from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.ground.storage import end_of_file
 from tfaot_pkg.ground.temporary import temporary_folder
+from tfaot_pkg.nightly.farm.agreement import builder_of
 from tfaot_pkg.nightly.farm.bundle import SOURCE, SPEC, require_inner, unbundle
 from tfaot_pkg.nightly.farm.identity import Identity
 from tfaot_pkg.nightly.farm.messages import (
@@ -125,7 +126,7 @@ class Worker:
         name = self.identity.name
         if name in farm.suspended:
             return None
-        offers = [one for one in farm.offers if name not in one.avoid]
+        offers = [one for one in farm.offers if not {name, builder_of(name)} & set(one.avoid)]
         # Not all workers after the same one.
         random.shuffle(offers)
         for offer in offers:

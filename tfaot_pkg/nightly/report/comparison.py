@@ -17,8 +17,8 @@ from tfaot_pkg.nightly.depends import Dependent
 from tfaot_pkg.nightly.types import FAILURES, Outcome, OutcomeKind, Task, goes_with
 
 ChangeKind = Literal["newly failing", "still failing", "fixed", "new", "unchanged"]
-Past = Sequence[tuple[str, Outcome]]
-"""A task's outcomes before tonight: (the night's name, outcome), the oldest first."""
+Past = Sequence[tuple[str, OutcomeKind]]
+"""A task's outcomes before tonight: (the night's name, kind), the oldest first."""
 
 UNTRIED: frozenset[OutcomeKind] = frozenset({"skipped", "refused"})
 """Outcomes that do not show whether a model builds."""
@@ -39,30 +39,28 @@ def day_of(night: str) -> str:
     return night.partition(".")[0]
 
 
-def pasts(tonight: Iterable[Outcome], earlier: Iterable[tuple[str, Outcome]]) -> dict[str, Past]:
-    """The earlier outcomes of each task of `tonight`, by id; `earlier` begins with the first night."""
-    outcomes = list(tonight)
-    found: dict[str, dict[str, Outcome]] = {one.task: {} for one in outcomes}
-    versions = Counter((one.model, one.toolchain) for one in outcomes)
-    only = {(one.model, one.toolchain): one.task for one in outcomes if versions[one.model, one.toolchain] == 1}
-    for name, outcome in earlier:
-        task = outcome.task if outcome.task in found else only.get((outcome.model, outcome.toolchain))
-        if task is not None:
-            known = found[task].get(name)
-            if known is None or known.task != task:  # of two versions in one night, tonight's counts
-                found[task][name] = outcome
-    return {task: list(past.items()) for task, past in found.items()}
+def past_of(task: str, earlier: Iterable[tuple[str, str, OutcomeKind]], *, alone: bool) -> Past:
+    """The past of `task` in `earlier` outcomes of its model and toolchain: night, task and kind, the oldest first.
+
+    `alone`: tonight has no other version of them, so earlier versions count too.
+    """
+    found: dict[str, tuple[str, OutcomeKind]] = {}
+    for night, other, kind in earlier:
+        # Of two versions in one night, tonight's counts.
+        if other == task or (alone and found.get(night, ("", ""))[0] != task):
+            found[night] = (other, kind)
+    return [(night, kind) for night, (_, kind) in found.items()]
 
 
 def change_of(outcome: Outcome, night: str, past: Past) -> Change:
     """How `outcome`, of `night`, differs from `past`."""
     # A night that skipped the task does not end its failures.
-    tried = [(name, one) for name, one in past if one.kind not in UNTRIED]
-    before = past[-1][1].kind if past else None
+    tried = [(name, kind) for name, kind in past if kind not in UNTRIED]
+    before = past[-1][1] if past else None
     since = _first_of_last_failures(tried)
     if outcome.kind in FAILURES:
-        kind: ChangeKind = "still failing" if since else "newly failing"
-        return Change(kind=kind, since=since or day_of(night), before=before)
+        failing: ChangeKind = "still failing" if since else "newly failing"
+        return Change(kind=failing, since=since or day_of(night), before=before)
     if since and outcome.kind not in UNTRIED:
         return Change(kind="fixed", since=since, before=before)
     return Change(kind="unchanged" if past else "new", before=before)
@@ -71,22 +69,11 @@ def change_of(outcome: Outcome, night: str, past: Past) -> Change:
 def _first_of_last_failures(past: Past) -> str:
     """The day of the first of the failures at the end of `past`; empty if it does not end in a failure."""
     first = ""
-    for name, outcome in reversed(past):
-        if outcome.kind not in FAILURES:
+    for name, kind in reversed(past):
+        if kind not in FAILURES:
             break
         first = day_of(name)
     return first
-
-
-def other_answers(outcome: Outcome, past: Past) -> str:
-    """The release before `outcome` of the same task, if its answers to the pinned inputs have other bits; else ""."""
-    mine = outcome.figures.answers if outcome.figures is not None else {}
-    published = (one for _, one in reversed(past) if one.kind == "published" and one.task == outcome.task)
-    for one in published:
-        known = one.figures.answers if one.figures is not None else {}
-        if shared := mine.keys() & known.keys():
-            return one.release if any(mine[name] != known[name] for name in shared) else ""
-    return ""
 
 
 def counts(outcomes: Iterable[Outcome]) -> Mapping[OutcomeKind, int]:

@@ -10,7 +10,7 @@ from tfaot_pkg.ground.keys import sha256_bytes
 from tfaot_pkg.ground.wording import counted
 from tfaot_pkg.nightly.report.log import plain
 from tfaot_pkg.nightly.report.report import Report, TaskReport
-from tfaot_pkg.nightly.report.wording import change_text, regression_text
+from tfaot_pkg.nightly.report.wording import change_text
 
 NoticeKind = Literal["failing", "fixed", "got worse", "answers differ", "withheld", "worker excluded", "expires soon"]
 _MOST, _LINE = 100, 400
@@ -50,16 +50,27 @@ def _of_tasks(report: Report) -> Iterator[Notice]:
             yield _notice("failing", task, one.change.since, one.owners, lines, outcome.command)
         elif one.change.kind == "fixed":
             yield _notice("fixed", task, one.change.since, one.owners, (change_text(one.change),))
-        if one.regressions:
-            lines = tuple(map(regression_text, one.regressions))
-            yield _notice("got worse", task, outcome.release, one.owners, (*lines, *_reasons(one)), outcome.command)
-        if one.unlike:
-            first = f"other bits than {one.unlike} on the pinned inputs"
-            yield _notice("answers differ", task, outcome.release, one.owners, (first, *_reasons(one)))
+        if one.regressions or one.outcome.kind == "worse":
+            lines = (_kept_back(one), *map(str, one.regressions))
+            yield _notice(
+                "got worse",
+                task,
+                outcome.release,
+                one.owners,
+                (*lines, *_reasons(one)),
+                one.bisection or outcome.command,
+            )
+        if one.unlike and one.comparison is not None:
+            first = f"other bits than {one.unlike} on the pinned inputs: {one.comparison.apart}"
+            yield _notice("answers differ", task, outcome.release, one.owners, (first, *_reasons(one)), one.bisection)
 
 
 def _needed_by(one: TaskReport) -> tuple[str, ...]:
     return (f"needed by {', '.join(one.hits[:10])}{' and others' if len(one.hits) > 10 else ''}",) if one.hits else ()
+
+
+def _kept_back(one: TaskReport) -> str:
+    return f"not published: {one.outcome.error}" if one.outcome.kind == "worse" else ""
 
 
 def _reasons(one: TaskReport) -> tuple[str, ...]:

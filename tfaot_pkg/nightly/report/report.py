@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +12,9 @@ from tfaot_pkg.errors import StorageError
 from tfaot_pkg.ground.storage import storage_errors
 from tfaot_pkg.ground.wording import counted
 from tfaot_pkg.nightly.depends import Dependent
+from tfaot_pkg.nightly.history import History, Measured
 from tfaot_pkg.nightly.outcome import settled
+from tfaot_pkg.nightly.regression import Worse, told_of, worse_in
 from tfaot_pkg.nightly.report.comparison import (
     ORDER,
     Change,
@@ -20,14 +24,13 @@ from tfaot_pkg.nightly.report.comparison import (
     counts,
     groups_of,
     natural,
-    other_answers,
-    pasts,
+    past_of,
 )
 from tfaot_pkg.nightly.report.log import Excerpt, excerpt
-from tfaot_pkg.nightly.report.trends import Trend, figures_between, regressions, trends_of
+from tfaot_pkg.nightly.report.trends import LONGEST, Trend, figures_between, trends_of
 from tfaot_pkg.nightly.run import FAILED, INFRASTRUCTURE, WITHHELD, exit_code_of
 from tfaot_pkg.nightly.state import NightFolder, Record, State, Summary
-from tfaot_pkg.nightly.types import FAILURES, Decision, Outcome, OutcomeKind, Reason
+from tfaot_pkg.nightly.types import FAILURES, Comparison, Decision, Outcome, OutcomeKind, Reason
 
 UNFINISHED = 27
 EXIT_CODES = {
@@ -43,8 +46,8 @@ EXIT_CODES = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReport:
     """One task: its outcome, and what the report shows with it. `hits` are the ids of the tasks and published versions
-    that depend on it, if it failed. `owners` are mail addresses. `unlike` is the
-    release before it whose answers to the pinned inputs have other bits, "" if there is none.
+    that depend on it, if it failed. `owners` are mail addresses. `comparison` is with the release that was published
+    before, None if there is none, or nothing was built or timed.
     """
 
     outcome: Outcome
@@ -54,15 +57,29 @@ class TaskReport:
     hits: tuple[str, ...] = ()
     log: Excerpt | None = None
     owners: tuple[str, ...] = ()
-    unlike: str = ""
+    comparison: Comparison | None = None
+
+    @property
+    def unlike(self) -> str:
+        """The release of this version before it, if its answers to the pinned inputs have other bits; else ""."""
+        known = self.comparison
+        return known.base if known is not None and known.apart is not None and known.is_of_one_version else ""
 
     @property
     def failed(self) -> bool:
         return self.outcome.kind in FAILURES
 
     @property
-    def regressions(self) -> tuple[Trend, ...]:
-        return regressions(self.trends)
+    def regressions(self) -> tuple[Worse, ...]:
+        return worse_in(self.comparison) if self.comparison is not None else ()
+
+    @property
+    def bisection(self) -> str:
+        """The command that names what made it worse, or answer otherwise, than the release before; else ""."""
+        known = self.comparison
+        if known is None or not (self.regressions or self.unlike):
+            return ""
+        return f"tfaot-pkg nightly bisect {shlex.join((self.outcome.task, known.base, known.release))}"
 
     @property
     def has_news(self) -> bool:
@@ -191,17 +208,52 @@ def changes_between(before: Report, after: Report) -> tuple[NightChange, ...]:
         {one.outcome.task: f"{one.outcome.kind} {one.outcome.release}".strip() for one in report.tasks}
         for report in (before, after)
     )
-    first, last = ({one.outcome.task: one.outcome.figures for one in report.tasks} for report in (before, after))
+    first, last = ({one.outcome.task: one for one in report.tasks} for report in (before, after))
     changes = [
         NightChange(
             task=task,
             before=old.get(task, ""),
             after=new.get(task, ""),
-            figures=figures_between(first.get(task), last.get(task)),
+            figures=_figures_between(first.get(task), last.get(task)),
         )
         for task in sorted(old.keys() | new.keys(), key=natural)
     ]
     return tuple(one for one in changes if one.before != one.after or one.figures)
+
+
+def _figures_between(before: TaskReport | None, after: TaskReport | None) -> tuple[str, ...]:
+    """Figures of two nights, and what the later one measured beside the release before it."""
+    if after is None:
+        return ()
+    old = before.outcome.figures if before is not None else None
+    found = figures_between(old, after.outcome.figures)
+    return (
+        (*found, *(f"beside {after.comparison.base}: {each}" for each in told_of(after.comparison)))
+        if (after.comparison is not None)
+        else found
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """What nights before one built: `outcomes` of a model with a toolchain (night, task, kind), the oldest first;
+    `measured` figures of it, or of one task of it. `comparisons` are those of this night, by task.
+    """
+
+    outcomes: Callable[[str, str], Sequence[tuple[str, str, OutcomeKind]]]
+    measured: Callable[[str, str, str], Sequence[Measured]]
+    comparisons: Mapping[str, Comparison]
+
+    @classmethod
+    def of(cls, history: History, night: NightFolder) -> Earlier:
+        order = night.order
+        return cls(
+            outcomes=lambda model, toolchain: history.of(model, toolchain, before=order),
+            measured=lambda model, toolchain, task: history.measured(
+                model, toolchain, task=task, before=order, most=LONGEST
+            ),
+            comparisons=history.comparisons(night.name),
+        )
 
 
 def make_report(
@@ -210,36 +262,41 @@ def make_report(
     outcomes: Iterable[Outcome],
     *,
     before: tuple[str, Sequence[Outcome]],
-    history: Iterable[tuple[str, Outcome]],
+    earlier: Earlier,
     log_of: Callable[[Outcome], Excerpt | None],
     published: Callable[[], Iterable[Dependent]] = tuple,
     withheld: str = "",
     summary: Summary | None = None,
 ) -> Report:
     """The report of `night`, given its plan and outcomes, those of the night `before` it (its name and its outcomes,
-    empty for the first), and the `history` of builds. `log_of` gives what to show of a failed task's log, `published`
-    the registry's packages that need others: it is called only if something failed.
+    empty for the first), and what `earlier` nights built. `log_of` gives what to show of a failed task's log,
+    `published` the registry's packages that need others: it is called only if something failed.
     """
     known = {one.task: one for one in outcomes}
     by_id = {one.task.id: one for one in decisions}
     tonight = [known.get(task) or _untouched(decision) for task, decision in by_id.items()]
     there = [one for one in tonight if one is not None]
-    # The history has builds only; the night before adds its outcomes without a build.
-    past = pasts(there, [*history, *((before[0], one) for one in before[1])])
+    versions = Counter((one.model, one.toolchain) for one in there)
+    last = defaultdict[tuple[str, str], list[tuple[str, str, OutcomeKind]]](list)
+    for one in before[1]:
+        last[one.model, one.toolchain].append((before[0], one.task, one.kind))
     has_failed = any(one.kind in FAILURES for one in there)
     hit = blast_radius((one.task for one in decisions), there, published()) if has_failed else {}
 
     def told(outcome: Outcome) -> TaskReport:
-        earlier = past[outcome.task]
+        place = (outcome.model, outcome.toolchain)
+        alone = versions[place] == 1
+        # The history has builds only; the night before adds its outcomes without a build.
+        past = past_of(outcome.task, [*earlier.outcomes(*place), *last[place]], alone=alone)
         return TaskReport(
             outcome=outcome,
             reasons=outcome.reasons or by_id[outcome.task].reasons,
-            change=change_of(outcome, night, earlier),
-            trends=trends_of(outcome, night, earlier),
+            change=change_of(outcome, night, past),
+            trends=_trends(outcome, night, earlier, alone=alone) if outcome.kind not in _QUIET else (),
             hits=hit.get(outcome.task, ()),
             log=log_of(outcome) if outcome.kind in FAILURES else None,
             owners=by_id[outcome.task].task.owners,
-            unlike=other_answers(outcome, earlier),
+            comparison=earlier.comparisons.get(outcome.task),
         )
 
     return Report(
@@ -256,6 +313,15 @@ def make_report(
         builders=summary.builders if summary is not None else {},
         made_with=summary.made_with if summary is not None else None,
     )
+
+
+def _trends(outcome: Outcome, night: str, earlier: Earlier, *, alone: bool) -> tuple[Trend, ...]:
+    """The figures of a task up to `outcome`; a result that an earlier night measured is not measured twice."""
+    builds = earlier.measured(outcome.model, outcome.toolchain, "" if alone else outcome.task)
+    if outcome.figures is not None and all(one.key != outcome.key for one in builds):
+        own = Measured(night=night, release=outcome.release, key=outcome.key, figures=outcome.figures)
+        builds = [*builds, own]
+    return trends_of(builds)
 
 
 def _untouched(decision: Decision) -> Outcome | None:
@@ -295,7 +361,7 @@ def read_report(state: State, night: NightFolder, published: Callable[[], Iterab
         night.decisions(),
         night.outcomes(),
         before=(before.name, before.outcomes()) if before else ("", ()),
-        history=state.history(before=night),
+        earlier=Earlier.of(state.history, night),
         log_of=lambda outcome: _log(night, outcome),
         published=published,
         withheld=gate.withheld if gate is not None else "",

@@ -1,24 +1,12 @@
-"""Figures over nights: telling a regression from normal noise, and their plots. Pure.
+"""Figures over nights: their plots, and differences between two nights. Pure.
 
-A value x is compared with the up to 30 values of earlier builds by their median m and their spread
-s = 1.4826 MAD, where MAD is the median of |x_i - m|; for normal noise s estimates the standard deviation, and up to
-half of the earlier values may be outliers. x differs if
-
-    |x - m| > max(5 s, least * |m|, floor)
-
-that is, beyond the noise, and by a change that matters. Figures that have no noise (sizes, errors) are compared with
-the last build alone, without s. Times of fewer than 10 builds say nothing about their noise: x is worse only if it
-exceeds all of them by more than a busy machine explains (2.5 times: builds beside others took up to 1.9 times as long),
-and better if it is as far below all of them. Source: the modified z-score of B. Iglewicz and D. C. Hoaglin,
-"How to Detect and Handle Outliers" (ASQC, 1993), with 5 in place of their 3.5: a night has thousands of figures, and
-with the fewest values (10), 3.5 is exceeded by 1.7 % of nights of plain normal noise, 5 by 0.5 % (by 0.05 % with 20).
-A new level becomes normal when half of the values are at that level.
+Whether a build got worse is not read from here: it is compared with what was published before it (nightly/compare.py).
 """
 
 from __future__ import annotations
 
 import math
-import statistics
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -26,73 +14,19 @@ from typing import Literal
 from tfaot_pkg.catalogue.plot import Plot, Series, Tick
 from tfaot_pkg.catalogue.plot import Point as Mark
 from tfaot_pkg.ground.wording import duration, size_text
-from tfaot_pkg.nightly.report.comparison import Past, day_of
+from tfaot_pkg.nightly.history import Measured
+from tfaot_pkg.nightly.report.comparison import day_of
 from tfaot_pkg.nightly.report.log import plain
-from tfaot_pkg.nightly.types import Figures, Outcome
-
-VerdictKind = Literal["worse", "better", "steady", "too few"]
-
-WINDOW, FEWEST = 30, 10
-_THRESHOLD, _NORMAL = 5.0, 1.4826
-_BUSY = 2.5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The smallest change that matters, relative to the median (`least`) and in the figure's unit (`floor`).
-
-    `exact`: the figure is the same on any machine at any time.
-    """
-
-    least: float
-    floor: float = 0.0
-    exact: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """`median` and `spread` are of the earlier values that were compared, in their unit; `change` is relative to the
-    median (0.1: 10 % more). With `too few` values, and if the median is 0, `change` is 0.
-    """
-
-    kind: VerdictKind
-    median: float = 0.0
-    spread: float = 0.0
-    change: float = 0.0
-
-
-def judge(earlier: Sequence[float], value: float, limits: Limits) -> Verdict:
-    """Compare `value` with the `earlier` values, the oldest first, of a figure for which less is better."""
-    recent = earlier[-1:] if limits.exact else earlier[-WINDOW:]
-    if not recent:
-        return Verdict(kind="too few")
-    median = statistics.median(recent)
-    spread = _NORMAL * statistics.median(abs(one - median) for one in recent)
-    difference = value - median
-    if len(recent) < FEWEST and not limits.exact:
-        differs = value > _BUSY * max(recent) + limits.floor or _BUSY * value + limits.floor < min(recent)
-        if not differs:
-            return Verdict(kind="too few")
-    else:
-        differs = abs(difference) > max(_THRESHOLD * spread, limits.least * abs(median), limits.floor)
-    kind: VerdictKind = "steady" if not differs else "worse" if difference > 0 else "better"
-    return Verdict(kind=kind, median=median, spread=spread, change=difference / median if median else 0.0)
-
+from tfaot_pkg.nightly.types import Figures
 
 Metric = Literal["size", "latency", "numerical error", "build time"]
 UNITS: dict[Metric, str] = {"size": "bytes", "latency": "ns", "numerical error": "", "build time": "s"}
-LIMITS: dict[Metric, Limits] = {
-    "size": Limits(least=0.02, floor=4096, exact=True),
-    # The medians of runs of nanoseconds are exact to a few of them.
-    "latency": Limits(least=0.10, floor=10),
-    "numerical error": Limits(
-        least=1.0, floor=1e-6, exact=True
-    ),  # a few units in the last place of float32 are no news
-    "build time": Limits(least=0.30, floor=5),
-}
-TIMES: tuple[Metric, ...] = ("latency", "build time")
+_TIMES: tuple[Metric, ...] = ("latency", "build time")
 """The metrics that depend on the machine."""
-_LONGEST = 90
+LONGEST = 90
+"""Builds of a trend, at most."""
+_LEAST: dict[Metric, tuple[float, float]] = {"size": (0.0, 1), "numerical error": (1.0, 1e-6)}
+"""Differences between nights that are told: relative, and in the figure's unit. Times of two nights say little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,13 +43,12 @@ class Point:
 class Trend:
     """One figure over the nights, the oldest first. Only latencies have a `target` and a `batch_size`.
 
-    `verdict` is that of the last point, tonight's; None if tonight has no value. Times are compared with those of the
-    same CPU only.
+    `values` are those of `builds`, which all trends of a task share; NaN for a build without this figure.
     """
 
     metric: Metric
-    points: tuple[Point, ...]
-    verdict: Verdict | None
+    builds: tuple[Measured, ...]
+    values: array[float]
     target: str = ""
     batch_size: str = ""
 
@@ -125,66 +58,44 @@ class Trend:
         where = (self.target, f"batch size {self.batch_size}" if self.batch_size else "")
         return ", ".join(filter(None, (self.metric, *where)))
 
-
-def trends_of(outcome: Outcome, night: str, past: Past) -> tuple[Trend, ...]:
-    """The trends of a task up to `outcome`, which is of `night`.
-
-    Excludes nights without figures, and those that used the result of an earlier night: it is not a second
-    measurement, and would make the spread too small.
-    """
-    rows: list[tuple[str, str, Figures]] = []
-    measured = set()
-    for name, one in (*past, (night, outcome)):
-        if one.figures is not None and one.key not in measured:
-            measured.add(one.key)
-            rows.append((name, one.release, one.figures))
-    if not rows:
-        return ()
-    last = rows[-1][2]
-    trends = []
-    for metric, target, batch_size in _kinds(last):
-        value_of = _reader(metric, target, batch_size)
-        points = [
-            Point(night=name, release=release, value=value, processor=figures.processor)
-            for name, release, figures in rows
-            if (value := value_of(figures)) is not None
-        ]
-        # Times of another CPU say nothing about the model.
-        timed, cpu = metric in TIMES, points[-1].processor
-        values = [one.value for one in points if not timed or one.processor == cpu]
-        ours = points[-1].night == night
-        trends.append(
-            Trend(
-                metric=metric,
-                target=target,
-                batch_size=batch_size,
-                points=tuple(points[-_LONGEST:]),
-                verdict=judge(values[:-1], values[-1], LIMITS[metric]) if ours else None,
-            )
+    @property
+    def points(self) -> tuple[Point, ...]:
+        return tuple(
+            Point(night=one.night, release=one.release, value=value, processor=one.figures.processor)
+            for one, value in zip(self.builds, self.values, strict=True)
+            if not math.isnan(value)
         )
-    return tuple(trends)
+
+    @property
+    def last(self) -> float:
+        return self.values[-1]
+
+
+def trends_of(builds: Sequence[Measured]) -> tuple[Trend, ...]:
+    """The trends of the `builds` of a task, of which the last one says which figures there are."""
+    shown = tuple(builds[-LONGEST:])
+    if not shown:
+        return ()
+    found = []
+    for metric, target, batch_size in _kinds(shown[-1].figures):
+        value_of = _reader(metric, target, batch_size)
+        values = array("d", (value if (value := value_of(one.figures)) is not None else math.nan for one in shown))
+        found.append(Trend(metric=metric, builds=shown, values=values, target=target, batch_size=batch_size))
+    return tuple(found)
 
 
 def figures_between(before: Figures | None, after: Figures | None) -> tuple[str, ...]:
-    """The figures that two nights have, by name, if they differ by more than what matters: times of one CPU only."""
+    """The figures that two nights have and that do not depend on the machine, by name, if they differ."""
     if before is None or after is None:
         return ()
     shared = before.answers.keys() & after.answers.keys()
     found = ["answers: other bits"] if any(before.answers[one] != after.answers[one] for one in shared) else []
-    for metric, target, batch_size in _kinds(after):
-        if metric in TIMES and before.processor != after.processor:
-            continue
-        value_of, limits = _reader(metric, target, batch_size), LIMITS[metric]
+    for metric, (least, floor) in _LEAST.items():
+        value_of = _reader(metric, "", "")
         old, new = value_of(before), value_of(after)
-        if old is not None and new is not None and abs(new - old) > max(limits.least * abs(old), limits.floor):
-            name = Trend(metric=metric, points=(), verdict=None, target=target, batch_size=batch_size).name
-            found.append(f"{name}: {value_text(metric, old)} -> {value_text(metric, new)}")
+        if old is not None and new is not None and abs(new - old) >= max(least * abs(old), floor):
+            found.append(f"{metric}: {value_text(metric, old)} -> {value_text(metric, new)}")
     return tuple(found)
-
-
-def regressions(trends: Sequence[Trend]) -> tuple[Trend, ...]:
-    """Those that got worse."""
-    return tuple(one for one in trends if one.verdict is not None and one.verdict.kind == "worse")
 
 
 def _kinds(figures: Figures) -> Iterator[tuple[Metric, str, str]]:
@@ -260,7 +171,7 @@ def value_text(metric: Metric, value: float) -> str:
 
 
 def _title(metric: Metric, point: Point) -> str:
-    where = f" on {plain(point.processor)}" if point.processor and metric in TIMES else ""
+    where = f" on {plain(point.processor)}" if point.processor and metric in _TIMES else ""
     return f"{day_of(point.night)}, {point.release}: {value_text(metric, point.value)}{where}"
 
 

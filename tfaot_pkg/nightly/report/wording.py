@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tfaot_pkg.nightly.report.comparison import Change
-from tfaot_pkg.nightly.report.trends import FEWEST, TIMES, Trend, value_text
 from tfaot_pkg.nightly.types import OWN, OutcomeKind
 
 TONES: dict[OutcomeKind, str] = {
@@ -11,6 +10,7 @@ TONES: dict[OutcomeKind, str] = {
     "up to date": "",
     "skipped": "",
     "withheld": "warn",
+    "worse": "warn",
     "refused": "warn",
     "dependency failed": "warn",
     "infrastructure failed": "warn",
@@ -42,35 +42,6 @@ def change_text(change: Change) -> str:
             return "new"
         case "unchanged":
             return ""
-
-
-def regression_text(trend: Trend) -> str:
-    """`latency, x86-64-v3, batch size 4: 12.1 µs, 31 % more than the median of 10.2 µs`."""
-    value = value_text(trend.metric, trend.points[-1].value)
-    return f"{trend.name}: {value}{_compared(trend)}"
-
-
-def verdict_text(trend: Trend) -> str:
-    """The verdict as text; empty if tonight has no value."""
-    verdict = trend.verdict
-    if verdict is None:
-        return ""
-    if verdict.kind == "too few":
-        other = trend.metric in TIMES and len({one.processor for one in trend.points}) > 1
-        return f"too few nights{' on this CPU' if other else ''} to judge (of {FEWEST})"
-    if verdict.kind == "steady":
-        return "as before"
-    return f"{verdict.kind}{_compared(trend)}"
-
-
-def _compared(trend: Trend) -> str:
-    verdict = trend.verdict
-    if verdict is None or verdict.kind == "too few":
-        return ""
-    median = value_text(trend.metric, verdict.median)
-    if not verdict.median:
-        return f", where the median is {median}"
-    return f", {abs(verdict.change):.0%} {'more' if verdict.change > 0 else 'less'} than the median of {median}"
 
 
 def duration_text(seconds: float) -> str:

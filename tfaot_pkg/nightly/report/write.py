@@ -15,10 +15,11 @@ from tfaot_pkg.errors import StorageError
 from tfaot_pkg.ground.documents import fields_of, write_indented
 from tfaot_pkg.ground.keys import sha256_bytes
 from tfaot_pkg.ground.storage import locked, storage_errors
+from tfaot_pkg.nightly.regression import told_of
 from tfaot_pkg.nightly.report.log import plain
 from tfaot_pkg.nightly.report.report import Report, TaskReport
 from tfaot_pkg.nightly.report.trends import UNITS, Trend, trend_plot, value_text
-from tfaot_pkg.nightly.report.wording import change_text, duration_text, regression_text, tone, tool_name, verdict_text
+from tfaot_pkg.nightly.report.wording import change_text, duration_text, tone, tool_name
 from tfaot_pkg.nightly.types import MODEL_FAULTS
 
 _LOCK, _LOCK_TIMEOUT = ".report.lock", 60
@@ -80,19 +81,20 @@ def _task(task: TaskReport) -> dict[str, Any]:
         "change": task.change,
         "hits": task.hits,
         "unlike": task.unlike,
+        "comparison": task.comparison,
+        "worse": task.regressions,
+        "bisection": task.bisection,
         "trends": trends,
     }
 
 
 def _trend(trend: Trend) -> dict[str, Any]:
-    verdict = trend.verdict
     return {
         "metric": trend.metric,
         "unit": UNITS[trend.metric],
         "target": trend.target,
         "batch_size": trend.batch_size,
-        "value": trend.points[-1].value,
-        "verdict": verdict and {"kind": verdict.kind, "median": verdict.median, "spread": verdict.spread},
+        "value": trend.last,
         "points": [[one.night, one.value] for one in trend.points],
     }
 
@@ -157,7 +159,7 @@ def write_pages(site: Site, report: Report, *, catalogue: str = "") -> None:
         "tone": tone,
         "change": change_text,
         "duration": duration_text,
-        "regression": regression_text,
+        "told": told_of,
     }
     for task in (one for one in report.tasks if one.has_news):
         site.page(page_of(task.outcome.task), "task.html.j2", {**shared, "task": task, "trends": _trends(task)})
@@ -185,9 +187,7 @@ def _trends(task: TaskReport) -> Sequence[dict[str, object]]:
     return [
         {
             "name": plain(trend.name),
-            "value": value_text(trend.metric, trend.points[-1].value),
-            "verdict": verdict_text(trend),
-            "tone": {"worse": "bad", "better": "good"}.get(trend.verdict.kind if trend.verdict else "", ""),
+            "value": value_text(trend.metric, trend.last),
             "plot": trend_plot(trend) if number < _PLOTS else None,
             "count": len(trend.points),
             "processors": list(dict.fromkeys(plain(one.processor) for one in trend.points if one.processor)),
@@ -196,7 +196,7 @@ def _trends(task: TaskReport) -> Sequence[dict[str, object]]:
     ]
 
 
-_SKIPPED = frozenset({"skipped", "withheld", "refused"})
+_SKIPPED = frozenset({"skipped", "withheld", "worse", "refused"})
 
 
 def junit(report: Report) -> bytes:
@@ -230,7 +230,9 @@ def _case(suite: Element, task: TaskReport) -> None:
         time=f"{outcome.seconds:.3f}",
     )  # fmt: skip
     if outcome.kind in _SKIPPED:
-        reason = outcome.error if outcome.kind in ("withheld", "refused") else "; ".join(map(str, task.reasons))
+        reason = (
+            outcome.error if outcome.kind in ("withheld", "worse", "refused") else "; ".join(map(str, task.reasons))
+        )
         SubElement(case, "skipped", message=plain(f"{outcome.kind}: {reason}"))
     elif task.failed:
         # JUnit tells both apart as this tool does: a test that failed, and one that could not be run.
@@ -238,7 +240,7 @@ def _case(suite: Element, task: TaskReport) -> None:
         first = plain(outcome.error).partition("\n")[0]
         fault = SubElement(case, tag, type=outcome.kind, message=f"{outcome.kind}: {first}")
         fault.text = plain(_account(task))
-    said = [f"{outcome.kind}: {outcome.release}", *map(regression_text, task.regressions)]
+    said = [f"{outcome.kind}: {outcome.release}", *map(str, task.regressions)]
     SubElement(case, "system-out").text = plain("\n".join(said))
 
 
@@ -276,9 +278,10 @@ def markdown(report: Report) -> str:
             "Fixed", ("task", "since"), [(_text(t.outcome.task), t.change.since) for t in report.changed("fixed")]
         ),
         *_section("Got worse", ("task", "what"), _worse(report.regressed)),
-        *_section("Other answers", ("task", "than", "what changed"), _unlike(report.answering_otherwise)),
+        *_section("Other answers", ("task", "than", "how far", "what changed"), _unlike(report.answering_otherwise)),
         *_section("Published", ("version", "time"), _published(report)),
-        *_commands(report.failed),
+        *_commands("To build one by hand:", [one.outcome.command for one in report.failed]),
+        *_commands("To name what made it:", [one.bisection for one in report.tasks]),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -304,12 +307,14 @@ def _groups(report: Report) -> Iterable[tuple[str, ...]]:
 def _worse(tasks: Sequence[TaskReport]) -> Iterable[tuple[str, ...]]:
     for task in tasks:
         shown = task.regressions[:_TEXT_NAMES]
-        yield _text(task.outcome.task), "<br>".join(_text(regression_text(one)) for one in shown)
+        yield _text(task.outcome.task), "<br>".join(_text(str(one)) for one in shown)
 
 
 def _unlike(tasks: Sequence[TaskReport]) -> Iterable[tuple[str, ...]]:
     for task in tasks:
-        yield _text(task.outcome.task), _text(task.unlike), "<br>".join(map(_text, map(str, task.reasons)))
+        apart = task.comparison.apart if task.comparison is not None else None
+        why = "<br>".join(map(_text, map(str, task.reasons)))
+        yield _text(task.outcome.task), _text(task.unlike), _text(str(apart)), why
 
 
 def _published(report: Report) -> Iterable[tuple[str, ...]]:
@@ -318,10 +323,10 @@ def _published(report: Report) -> Iterable[tuple[str, ...]]:
             yield _text(f"{task.outcome.model} {task.outcome.release}"), duration_text(task.outcome.seconds)
 
 
-def _commands(tasks: Sequence[TaskReport]) -> Iterable[str]:
-    lines = [plain(task.outcome.command).replace("\n", " ") for task in tasks[:_TEXT_ROWS] if task.outcome.command]
+def _commands(title: str, commands: Iterable[str]) -> Iterable[str]:
+    lines = [plain(command).replace("\n", " ") for command in commands if command][:_TEXT_ROWS]
     if lines:
-        yield "To build one by hand:"
+        yield title
         yield "\n".join(f"    {line}" for line in lines)
 
 

@@ -1,0 +1,1 @@
+"""Which component of a package's key makes the difference between two builds."""
