@@ -142,6 +142,7 @@ int main() {
 
 def test_the_code_of_the_how_to_page_compiles_and_runs(published: Published, tmp_path: Path) -> None:
     page = (REPOSITORY / "docs" / "how-to" / "cpp-interface.md").read_text()
+    # Those of ROOT are ```c++: tests/consumers/test_root.py has them.
     blocks = re.findall(r"^```cpp\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     includes = [block for block in blocks if block.startswith("#include")]
     calls = [f"  {{\n{block}}}\n" for block in blocks if block not in includes]

@@ -12,6 +12,7 @@ import pytest
 from tests.native.binaries import global_symbols
 from tests.native.conftest import Variant, check_answers, compile_c
 from tests.samples import Published, Sample, tfaot
+from tfaot_pkg._version import __version__
 from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.ground.process import CommandFailed, run
 from tfaot_pkg.provenance.statement import read_statement
@@ -116,8 +117,11 @@ def test_an_object_that_is_left_out_is_a_linkers_error(build: Build, tmp_path: P
 
 @pytest.mark.nightly
 def test_objects_of_two_models_and_of_several_builds_of_one_go_into_one_program(build: Build, tmp_path: Path) -> None:
-    prefixes = [build(case) for case in CASES]
+    """Toolchains that lead to the same program have the same objects, which are linked once (decision 104)."""
+    shared, embedded, newer, wine = prefixes = [build(case) for case in CASES]
+    assert [path.read_bytes() for path in objects(shared)] == [path.read_bytes() for path in objects(newer)]
     symbols = [entry(prefix, case.name) for prefix, case in zip(prefixes, CASES, strict=True)]
+    assert len(set(symbols)) == 3 and symbols[0] == symbols[2]
     (tmp_path / "main.c").write_text(
         "#include <tfaot/c_api.h>\n#include <stdio.h>\n"
         + "".join(f"const tfaot_model_table* {symbol}(void);\n" for symbol in symbols)
@@ -125,12 +129,11 @@ def test_objects_of_two_models_and_of_several_builds_of_one_go_into_one_program(
         + "".join(f"  puts({symbol}()->info->toolchain);\n" for symbol in symbols)
         + "  return 0;\n}\n"
     )
-    linked = [path for prefix in prefixes for path in objects(prefix)]
+    linked = [path for prefix in (shared, embedded, wine) for path in objects(prefix)]
     flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wl,--fatal-warnings", f"-I{prefixes[0]}/include"]
     run(["gcc", *flags, tmp_path / "main.c", *linked, *SYSTEM, "-o", tmp_path / "main"])
-    assert run([tmp_path / "main"]).stdout.splitlines() == [
-        f"tensorflow {case.tensorflow or DEFAULT_VERSION}" for case in CASES
-    ]
+    ours = f"tfaot-pkg {__version__}"
+    assert run([tmp_path / "main"]).stdout.splitlines() == [ours, f"tensorflow {DEFAULT_VERSION}", ours, ours]
 
 
 @pytest.mark.nightly

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from tfaot_pkg.frontends.frozen.model import FrozenModel, weight_size
+from tfaot_pkg.frontends.toolchain.definition import Toolchain
 from tfaot_pkg.frontends.toolchain.environment import ToolchainEnvironment
 from tfaot_pkg.ground import resources
 from tfaot_pkg.ground.cache import BuildCache
@@ -37,6 +38,7 @@ from tfaot_pkg.native.common import SOURCES, WARNINGS, common_object
 from tfaot_pkg.native.compiled.model import CompiledModel, CompiledSegment, CompiledUnit
 from tfaot_pkg.native.compiled.operations import OperationCode
 from tfaot_pkg.native.compiled.program import FUNCTION, TILES_FUNCTION, ProgramCode
+from tfaot_pkg.native.content import code_key, toolchain_of
 from tfaot_pkg.native.cxx.compiler import ARCHIVES, Compiler, members_text
 from tfaot_pkg.native.library import (
     PARTS,
@@ -58,6 +60,7 @@ from tfaot_pkg.native.operations import compile_operation
 from tfaot_pkg.native.xla_runtime import LinkedPart, Parts
 from tfaot_pkg.package.binary.elf import defined_symbols, undefined_symbols
 from tfaot_pkg.package.name import shared_library_name
+from tfaot_pkg.spec.rules import model_version
 from tfaot_pkg.spec.tuning import costs_document
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.worker_program.messages.graph import Feed, Fetch
@@ -71,14 +74,15 @@ _ALLOCATION = {"malloc": "tfaot_allocate", "free": "tfaot_release"}  # the C lib
 _T = TypeVar("_T")
 
 
-def native_key(spec: ModelSpec, compiled: Key, compiler: Compiler) -> Key:
+def native_key(spec: ModelSpec, code: Key, compiler: Compiler) -> Key:
+    """The key of the library of `code` (content.py)."""
     return key_of(
         STAGE,
         code_digest(__name__),
         {
-            "compiled": compiled,
+            "code": code,
             "name": spec.model.name,
-            "version": spec.model.version,
+            "version": model_version(spec.model.version),
             "objects": spec.package.objects,
             "profile": spec.package.profile,
             "batch_costs": costs_document(spec.tuning),
@@ -98,26 +102,27 @@ def build_native(
     frozen: FrozenModel,
     compiled: CompiledModel,
     *,
-    key: Key,
     environment: ToolchainEnvironment,
     compiler: Compiler,
     cache: BuildCache,
     progress: Progress,
     parts_cache: BuildCache | None = None,
 ) -> NativeLibrary:
-    """The libraries of `compiled`, from the cache if they are there.
+    """The libraries of `compiled`, from the cache if they are there; another toolchain may have had the same code.
 
     `parts_cache` has the parts of XLA's runtime, if that is another one. Raises CompilerError, ModelError,
     StorageError.
     """
-    uid = library_uid(spec, compiled.key)
+    toolchain = toolchain_of(compiled.engine, environment.toolchain)
+    code = code_key(spec, frozen, compiled.engine, compiled.program, key=compiled.key, toolchain=toolchain)
+    key, uid = native_key(spec, code, compiler), library_uid(spec, code)
 
     def library_in(folder: Path) -> NativeLibrary:
         return NativeLibrary(folder=folder, key=key, name=spec.model.package_name, uid=uid)
 
     def make(folder: Path) -> None:
         LibraryBuild(
-            folder=folder, spec=spec, frozen=frozen, compiled=compiled, environment=environment, compiler=compiler,
+            folder=folder, spec=spec, frozen=frozen, compiled=compiled, toolchain=toolchain, compiler=compiler,
             parts=Parts(environment=environment, compiler=compiler, cache=parts_cache or cache),
             library=library_in(folder), step=step,
         ).make()  # fmt: skip
@@ -217,7 +222,7 @@ class LibraryBuild:
     spec: ModelSpec
     frozen: FrozenModel
     compiled: CompiledModel
-    environment: ToolchainEnvironment
+    toolchain: Toolchain
     compiler: Compiler
     parts: Parts
     library: NativeLibrary
@@ -275,7 +280,7 @@ class LibraryBuild:
         held = link_shared(
             whole, self.library.shared,
             symbol=self.symbol, soname=shared_library_name(self.library.name, self.library.uid),
-            interface=self.environment.toolchain.interface, compiler=self.compiler, work=self.work,
+            compiler=self.compiler, work=self.work,
         )  # fmt: skip
         (self.folder / ARCHIVES).write_text(members_text({self.library.shared.name: held}))
         self.step.advance(2, note=self.library.shared.name)  # its entry, and itself
@@ -301,7 +306,7 @@ class LibraryBuild:
 
     def _compile(self, source: Path, flags: Sequence[str | Path]) -> Path:
         output = self.work / f"{source.stem}.o"
-        flags = [*self.compiler.library_flags, *flags, *includes(self.environment.toolchain.interface)]
+        flags = [*self.compiler.library_flags, *flags, *includes(self.toolchain.interface)]
         self.compiler.compile(source, output, flags=flags, folder=self.work)
         self.step.advance(note=source.name)
         return output
@@ -309,8 +314,7 @@ class LibraryBuild:
     def _common(self, name: str) -> Path:
         """A copy of the common object `name`, because each library gives its symbols other names."""
         made = common_object(
-            name, architecture=self._targets[0].architecture, interface=self.environment.toolchain.interface,
-            compiler=self.compiler, cache=self.parts.cache,
+            name, architecture=self._targets[0].architecture, compiler=self.compiler, cache=self.parts.cache
         )  # fmt: skip
         copy = shutil.copyfile(made, self.work / made.name)
         self.step.advance(note=name)
@@ -325,7 +329,7 @@ class LibraryBuild:
         model = ModelSource(
             spec=self.spec,
             frozen=self.frozen,
-            toolchain=self.environment.toolchain,
+            toolchain=self.toolchain,
             uid=self.library.uid,
             symbol=self.symbol,
             any_batch_size=self.compiled.program is not None,

@@ -1,4 +1,4 @@
-"""Code that is the same in all libraries: compiled once per architecture, interface of the toolchain and compiler."""
+"""Code that is the same in all libraries: compiled once per architecture and compiler."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WARNINGS = ("-Wall", "-Wextra")
 """Without -Werror: another compiler's warning must not fail a user's build. The tests compile these sources with it."""
 
 
-def common_object(name: str, *, architecture: str, interface: str, compiler: Compiler, cache: BuildCache) -> Path:
+def common_object(name: str, *, architecture: str, compiler: Compiler, cache: BuildCache) -> Path:
     """The object of one of SOURCES, from the cache if it is there. Read only. Raises CompilerError, StorageError."""
     key = key_of(
         STAGE,
@@ -32,7 +32,6 @@ def common_object(name: str, *, architecture: str, interface: str, compiler: Com
             "sources": resources.digest(resources.templates() / "native"),
             "headers": resources.digest(resources.headers()),
             "baseline": list(baseline(architecture)),
-            "interface": interface,
             "compiler": compiler.identity,
             "flags": list(compiler.all_flags),
         },
@@ -41,7 +40,7 @@ def common_object(name: str, *, architecture: str, interface: str, compiler: Com
 
     def make(folder: Path) -> None:
         source = resources.templates() / "native" / name
-        flags = [*compiler.library_flags, *baseline(architecture), *WARNINGS, *includes(interface)]
+        flags = [*compiler.library_flags, *baseline(architecture), *WARNINGS, *includes()]
         compiler.compile(source, folder / output, flags=flags, folder=folder)
 
     return cache.get_or_make(STAGE, key, make) / output

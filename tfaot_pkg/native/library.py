@@ -21,6 +21,7 @@ from tfaot_pkg.native.xla_runtime import LinkedPart
 from tfaot_pkg.package.binary.elf import defined_symbols, opened, undefined_symbols
 from tfaot_pkg.package.binary.findings import Rules, object_findings, shared_library_findings, static_library_findings
 from tfaot_pkg.package.name import shared_library_name
+from tfaot_pkg.spec.rules import model_version
 from tfaot_pkg.spec.types import ModelSpec
 
 PARTS = "parts.json"
@@ -74,9 +75,9 @@ class NativeLibrary:
         return read_members((self.folder / ARCHIVES).read_text())
 
 
-def library_uid(spec: ModelSpec, compiled: Key) -> str:
-    """The uid of the library, a part of its symbols: a digest of the model, which does not change with the compiler."""
-    return sha256_bytes(f"{spec.model.name} {spec.model.version} {compiled}".encode())[:_UID_DIGITS]
+def library_uid(spec: ModelSpec, code: Key) -> str:
+    """The uid of the library, a part of its symbols, from its `code` (content.py): the C++ compiler does not matter."""
+    return sha256_bytes(f"{spec.model.name} {model_version(spec.model.version)} {code}".encode())[:_UID_DIGITS]
 
 
 def require_sound_libraries(library: NativeLibrary, architecture: str, *, profile: bool = False) -> None:
@@ -119,11 +120,11 @@ def baseline(architecture: str) -> tuple[str, ...]:
     return lowest(architecture).flags
 
 
-def includes(interface: str) -> list[str | Path]:
-    """Flags that find our headers; `interface` is the toolchain's."""
+def includes(interface: str = "") -> list[str | Path]:
+    """Flags that find our headers, and those that XLA's code with the `interface` of a toolchain includes."""
     native = resources.templates() / "native"
     # `interface` and `absl` have stand-ins for headers of TensorFlow and Abseil (docs/decisions/004).
-    stand_ins: list[str | Path] = ["-I", native / interface, "-I", native / "absl"]
+    stand_ins: list[str | Path] = ["-I", native / interface, "-I", native / "absl"] if interface else []
     return ["-I", native, *stand_ins, "-I", resources.headers(), "-isystem", resources.kernels() / "include"]
 
 
@@ -146,10 +147,10 @@ def loop_flags(*, is_gcc: bool) -> list[str]:
     return [*vectors, "-fno-math-errno"]
 
 
-def program_flags(target: Target, interface: str, compiler: Compiler) -> list[str | Path]:
+def program_flags(target: Target, compiler: Compiler) -> list[str | Path]:
     """All flags for the code of a program, except those of every source."""
     loops = loop_flags(is_gcc=compiler.is_gcc)
-    return [*compiler.library_flags, *target.flags, *kernel_flags(target), *loops, *includes(interface)]
+    return [*compiler.library_flags, *target.flags, *kernel_flags(target), *loops, *includes()]
 
 
 def rename(code: Path, names: Mapping[str, str], compiler: Compiler) -> None:
@@ -174,7 +175,7 @@ def contents_of(weights: Path | None) -> dict[str, Path]:
 
 
 def link_shared(
-    whole: Path, output: Path, *, symbol: str, soname: str, interface: str, compiler: Compiler, work: Path
+    whole: Path, output: Path, *, symbol: str, soname: str, compiler: Compiler, work: Path
 ) -> tuple[ArchiveMember, ...]:
     """Link the shared library of the object `whole`, which is changed; returns its members of the compiler's library.
 
@@ -184,7 +185,7 @@ def link_shared(
     entry.write_text(render("native/entry.cc.j2", {"symbol": symbol}))
     exports = work / "exports.map"
     exports.write_text(render("native/exports.map.j2", {"symbol": symbol}))
-    flags = [*compiler.library_flags, *baseline(compiler.architecture), *includes(interface)]
+    flags = [*compiler.library_flags, *baseline(compiler.architecture), *includes()]
     compiler.compile(entry, work / "entry.o", flags=flags, folder=work)
     # The oldest versions of the C library's functions, so that the shared library loads on older systems.
     rename(whole, compiler.first_versions, compiler)

@@ -11,6 +11,7 @@ from tfaot_pkg.ground.rendering import render
 from tfaot_pkg.ground.signature import Signature
 from tfaot_pkg.ground.targets import Target
 from tfaot_pkg.native.batching.costs import batch_costs
+from tfaot_pkg.spec.rules import model_version
 from tfaot_pkg.spec.types import ModelSpec
 
 _ALIGNMENT = 64
@@ -40,7 +41,8 @@ class ModelSource:
         return render(
             "native/model.cc.j2",
             {
-                "model": spec.model,
+                "name": spec.model.name,
+                "version": model_version(spec.model.version),
                 "uid": self.uid,
                 "symbol": self.symbol,
                 "toolchain": self.toolchain.name,

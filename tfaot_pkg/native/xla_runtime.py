@@ -1,6 +1,6 @@
 """Runtime parts: functions that compiled models call.
 
-Compiled once per toolchain, target and compiler, and only if a model needs them.
+Compiled once per target and compiler, those with XLA's code also once per toolchain; and only if a model needs them.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ class Parts:
             {
                 "source": part.source,
                 "defines": list(part.defines),
-                "sources": self._sources_digest(),
+                "sources": self._sources_digest(part),
                 "kernels": resources.digest(resources.kernels()),
-                "toolchain": self.environment.identity,
+                "toolchain": "" if part.is_own else self.environment.identity,
                 "target": list(target.flags),
                 "compiler": self.compiler.identity,
                 "flags": list(self.compiler.all_flags),
@@ -111,16 +111,12 @@ class Parts:
 
     def _compile(self, part: RuntimePart, target: Target, folder: Path) -> None:
         native = resources.templates() / "native"
-        includes: list[str | Path] = [
-            "-I",
-            native,
-            *[word for name in self._stand_ins for word in ("-I", native / name)],
-        ]
+        stand_ins = self._stand_ins(part)
+        includes: list[str | Path] = ["-I", native, *[word for name in stand_ins for word in ("-I", native / name)]]
         kernels = resources.kernels()
         includes += ["-I", kernels / "include", "-I", kernels / "src", f"-DTFAOT_KERNELS_TARGET={target.identifier}"]
         # Only the parts of Eigen under the MPL 2.0; others are under the LGPL.
-        has_eigen = self.environment.toolchain.has_tensorflow
-        eigen: list[str | Path] = ["-DEIGEN_MPL2_ONLY", "-isystem", self.environment.include] if has_eigen else []
+        eigen: list[str | Path] = [] if part.is_own else ["-DEIGEN_MPL2_ONLY", "-isystem", self.environment.include]
         # GCC's header for AVX-512 initializes some values with themselves; GCC warns about that after Eigen inlines it.
         quiet = ["-Wno-maybe-uninitialized", "-Wno-uninitialized"] if self.compiler.is_gcc else []
         flags = [
@@ -135,12 +131,9 @@ class Parts:
         ]
         self.compiler.compile(native / part.source, folder / "part.o", flags=flags, folder=folder)
 
-    @property
-    def _stand_ins(self) -> tuple[str, ...]:
-        return (self.environment.toolchain.interface, "absl")
+    def _stand_ins(self, part: RuntimePart) -> tuple[str, ...]:
+        return () if part.is_own else (self.environment.toolchain.interface, "absl")
 
-    def _sources_digest(self) -> str:
-        native = resources.templates() / "native"
-        return sha256_tree(
-            native, [path for name in ("runtime", *self._stand_ins) for path in files_below(native / name)]
-        )
+    def _sources_digest(self, part: RuntimePart) -> str:
+        native, folders = resources.templates() / "native", ("runtime", *self._stand_ins(part))
+        return sha256_tree(native, [path for name in folders for path in files_below(native / name)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections import Counter
@@ -29,6 +30,7 @@ from tfaot_pkg.package.tree import names_note
 from tfaot_pkg.pipeline.pipeline import Pipeline
 from tfaot_pkg.pipeline.spec_completion import Accepted, Attempt, Inputs, Settled, Sizes, settled
 from tfaot_pkg.spec import load_spec
+from tfaot_pkg.spec.form import SCHEMA_ID, json_schema, modeline
 from tfaot_pkg.spec.formats import FILE_FORMATS, FileFormat
 from tfaot_pkg.spec.recognition import recognized
 from tfaot_pkg.spec.rules import licence_note, name_fault, version_fault
@@ -273,10 +275,12 @@ def scaffold_spec(
     tensorflow: str | None,
     beside: Mapping[str, Path],
     pipeline: Pipeline,
+    has_schema: bool = False,
 ) -> tuple[ModelSpec, FirstSpec]:
     """Write a first spec of the SavedModel or the file `model` to `output`; it, as it is read, and how it was found.
 
-    `beside` has the files that a graph is used with, by their fields of GraphFile.
+    `beside` has the files that a graph is used with, by their fields of GraphFile. `has_schema` also writes the JSON
+    Schema of specs beside it, for editors, which the spec then names.
     Raises SpecError, ModelError, StorageError.
     """
     chosen = name or name_from(model)
@@ -306,10 +310,25 @@ def scaffold_spec(
         pipeline.progress.note(f"{why}: the spec chooses TensorFlow {NEWEST_VERSION} instead of {DEFAULT_VERSION}")
         spec = replace(spec, compilation=replace(spec.compilation, tensorflow=NEWEST_VERSION))
         found = _first_text(info, spec, pipeline)
+    schema = has_schema and _is_ours_to_write(output.with_name(SCHEMA_FILE))
+    text = f"{modeline(SCHEMA_FILE)}\n\n{found.text}" if schema else found.text
     with storage_errors(f"write {output}"):
-        write_file(output.absolute(), found.text.encode())
+        if schema:
+            write_file(output.absolute().with_name(SCHEMA_FILE), f"{json.dumps(json_schema(), indent=2)}\n".encode())
+        write_file(output.absolute(), text.encode())
     # Read back, because a spec that `init` writes must be valid.
     return load_spec(output), found
+
+
+SCHEMA_FILE = "spec.schema.json"
+
+
+def _is_ours_to_write(schema: Path) -> bool:
+    """Whether there is nothing at `schema`, or what an earlier version wrote there."""
+    if not schema.exists():
+        return True
+    with storage_errors(f"read {schema}"):
+        return schema.is_file() and f'"{SCHEMA_ID}"'.encode() in schema.read_bytes()[:1000]
 
 
 def _require_model(path: Path) -> None:

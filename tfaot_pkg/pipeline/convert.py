@@ -15,8 +15,8 @@ from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.worker_program.messages.conversions import Convert
 from tfaot_pkg.worker_program.messages.requests import Nothing
 
-Form = Literal["mlir", "graph", "saved_model"]
-_FORMS: dict[str, Form] = {".mlir": "mlir", ".pb": "graph", "": "saved_model"}
+Form = Literal["mlir", "graph", "graph_text", "saved_model"]
+_FORMS: dict[str, Form] = {".mlir": "mlir", ".pb": "graph", ".pbtxt": "graph_text", "": "saved_model"}
 
 
 def form_of(output: Path) -> Form:
@@ -25,7 +25,7 @@ def form_of(output: Path) -> Form:
     if form is None:
         raise SpecError(
             f"{output}: cannot write such a file",
-            hint="name a .mlir file, a .pb file for a GraphDef, or a folder for a SavedModel",
+            hint="name a .mlir file, a .pb or .pbtxt file for a GraphDef, or a folder for a SavedModel",
         )
     if output.exists() or output.is_symlink():
         raise SpecError(f"{output} exists already", hint="remove it, or name another one")

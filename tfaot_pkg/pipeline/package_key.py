@@ -50,25 +50,31 @@ def components(
     inputs: Mapping[str, object],
 ) -> dict[str, str]:
     """All components; `toolchain` is its identity, `inputs` describes the inputs of validation (`inputs_document`)."""
+    parts = spec_components(spec) | {f"{DEFINES}{name}": value for name, value in spec.defines.items()}
+    # One component per file, so that a changed key can name the file that changed.
+    parts |= {f"{SOURCE}{name}": digest for name, digest in source.files.items()}
+    return parts | {INPUTS: _text(inputs), TOOLCHAIN: toolchain, **_of_machine(compiler), **tool_components()}
+
+
+def spec_components(spec: ModelSpec) -> dict[str, str]:
+    """Those of the spec and its tuning file, without its values of `env.*`."""
     parts = {
         f"{SPEC}{section}.{field}": _text(value)
         for section, fields in spec_document(spec).items()
         if isinstance(fields, dict)
         for field, value in fields.items()
     }
-    parts |= {f"{DEFINES}{name}": value for name, value in spec.defines.items()}
-    # One component per file, so that a changed key can name the file that changed.
-    parts |= {f"{SOURCE}{name}": digest for name, digest in source.files.items()}
     if spec.tuning is not None:
         parts[TUNING] = sha256_bytes(canonical_json(tuning_document(spec.tuning)))
-    return parts | {INPUTS: _text(inputs), TOOLCHAIN: toolchain, **_of_machine(compiler), **_of_tool()}
+    return parts
 
 
 def _of_machine(compiler: Compiler) -> dict[str, str]:
     return {COMPILER: compiler.identity, FLAGS: " ".join(compiler.all_flags)}
 
 
-def _of_tool() -> dict[str, str]:
+def tool_components() -> dict[str, str]:
+    """Those of this tool, whatever it builds."""
     templates = resources.templates()
     return {
         TOOL: __version__,

@@ -6,7 +6,7 @@ is enough to decide whether a package is up to date; `Pipeline.build` runs the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -40,6 +40,7 @@ from tfaot_pkg.native.common import check_headers
 from tfaot_pkg.native.compiled.flags import require_flags
 from tfaot_pkg.native.compiled.model import CompiledModel, compile_model, compiled_key
 from tfaot_pkg.native.compiled.program import Engine, ProgramCode, make_program, program_code, require_sources
+from tfaot_pkg.native.content import code_key, toolchain_of
 from tfaot_pkg.native.cxx.compiler import ArchiveMember, Compiler, find_compiler
 from tfaot_pkg.native.library import NativeLibrary, library_uid
 from tfaot_pkg.native.model_source import ModelSource, state_offset
@@ -65,17 +66,17 @@ from tfaot_pkg.verify.validate import inputs_document, stored_answers, validate,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageKeys:
-    """The keys of all stages before the package's. Stages get their keys and compute none (decision 031)."""
+    """The keys of the stages up to the compiled code, from their inputs (decision 031).
+
+    Those of later stages begin with what the code is, not how it came about: native/content.py (decision 104).
+    """
 
     frozen: Key
     compiled: Key
-    native: Key
-    tools: Key
-    validation: Key
 
     def as_dict(self) -> dict[str, Key]:
         """The keys for the provenance, which are the same on every machine."""
-        return {"frozen": self.frozen, "compiled": self.compiled, "native": self.native}
+        return {"frozen": self.frozen, "compiled": self.compiled}
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: `keys` is kept
@@ -99,16 +100,23 @@ class Plan:
         """The keys of all stages, computed on demand: planning a night needs none of them."""
         return self.keys_for(self.spec)
 
-    def library_in(self, folder: Path) -> NativeLibrary:
-        """The library of this plan with the files in `folder`, which another machine may have built."""
-        spec, keys = self.spec, self.keys
+    def library_in(self, folder: Path, code: Key) -> NativeLibrary:
+        """The library of `code` (native/content.py) with the files in `folder`, built anywhere."""
+        spec = self.spec
         return NativeLibrary(
-            folder=folder, key=keys.native, name=spec.model.package_name, uid=library_uid(spec, keys.compiled)
+            folder=folder,
+            key=native_key(spec, code, self.compiler),
+            name=spec.model.package_name,
+            uid=library_uid(spec, code),
         )
 
     def keys_for(self, spec: ModelSpec) -> StageKeys:
-        """The keys of all stages of a variant of the spec, which has the same model, toolchain and compiler."""
-        return stage_keys(spec, self.source, self.toolchain, self.compiler, inputs=self.inputs)
+        """The keys of the stages of a variant of the spec, which has the same model and toolchain."""
+        return stage_keys(spec, self.source, self.toolchain, inputs=self.inputs)
+
+    def validation_key(self, spec: ModelSpec, library: NativeLibrary) -> Key:
+        """The key of the validation of `library` by the rules of `spec`, a variant of the plan's."""
+        return validation_key(spec, self.source, self.keys.frozen, library.key, self.inputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +139,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validated:
-    """The results of `Pipeline.validate`: the model, its engine, its code, the report, and the answers for NAME_test.
+    """The results of `Pipeline.validate`: model, engine, code, library, report, and the answers for NAME_test.
 
     `program` is None if XLA compiles the model; its files exist as long as the pool of workers.
     """
@@ -139,6 +147,7 @@ class Validated:
     frozen: FrozenModel
     engine: Engine
     program: ProgramCode | None
+    library: NativeLibrary
     report: ValidationReport
     answers: bytes | None
 
@@ -203,17 +212,18 @@ class Pipeline:
             frozen = freeze(spec, saved, key=keys.frozen, pool=pool, cache=self.cache, progress=self.progress)
             require_bars(spec, frozen.signature)
             compiled, library = self._library(spec, plan, frozen, environment, pool)
+            validation = plan.validation_key(spec, library)
             report = validate(
                 spec, saved, frozen, library,
                 engine=compiled.engine, operations=compiled.program.operations if compiled.program else (),
-                key=keys.validation, inputs=plan.inputs, compiler=plan.compiler,
+                key=validation, inputs=plan.inputs, compiler=plan.compiler,
                 pool=pool, cache=self.cache, progress=self.progress,
             )  # fmt: skip
             gains = self._gains(plan, frozen, library, environment, pool) if compiled.engine.reduced else ()
         programs = build_tools(
-            spec, library, key=keys.tools, compiler=plan.compiler, cache=self.cache, progress=self.progress
+            spec, library, key=tools_key(library.key), compiler=plan.compiler, cache=self.cache, progress=self.progress
         )
-        answers = stored_answers(spec, keys.validation, self.cache)
+        answers = stored_answers(spec, validation, self.cache)
         with self.progress.step("package"):
             contents = contents_of(
                 plan, frozen, compiled.engine, library, environment, program=compiled.program, programs=programs.paths
@@ -238,7 +248,7 @@ class Pipeline:
             report = validate(
                 judged, saved, frozen, library,
                 engine=compiled.engine, operations=compiled.program.operations if compiled.program else (),
-                key=validation_key(judged, plan.source, plan.keys.native, plan.inputs), inputs=plan.inputs,
+                key=plan.validation_key(judged, library), inputs=plan.inputs,
                 compiler=plan.compiler, pool=pool, cache=self.cache, progress=self.progress,
             )  # fmt: skip
         return Compared(library=library, engine=compiled.engine, report=report)
@@ -256,8 +266,7 @@ class Pipeline:
         require_sources(spec, compiled.engine)  # even if the code is in the cache
         library = build_native(
             spec, frozen, compiled,
-            key=keys.native, environment=environment, compiler=plan.compiler,
-            cache=self.cache, progress=self.progress,
+            environment=environment, compiler=plan.compiler, cache=self.cache, progress=self.progress,
         )  # fmt: skip
         return compiled, library
 
@@ -277,8 +286,10 @@ class Pipeline:
         with self.progress.step("measure the gain"):
             return latency.gains(library.shared, other.shared, plan.compiler, targets)
 
-    def validate(self, plan: Plan, library: NativeLibrary, pool: WorkerPool) -> Validated:
-        """Validate the library of `plan`, which another machine may have built.
+    def validate(
+        self, plan: Plan, folder: Path, pool: WorkerPool, check: Callable[[NativeLibrary], None] = lambda _: None
+    ) -> Validated:
+        """Validate the library of `plan` in `folder`, which another machine may have built; `check` gets it first.
 
         The build cache is not used (decision 035). Raises the errors of freezing, and ValidationError.
         """
@@ -292,15 +303,19 @@ class Pipeline:
         made = pool.given_folder("program")
         calibration = digest_in(plan.inputs, CALIBRATION_KEY)
         engine = make_program(spec, frozen, pool.environment.toolchain, made, calibration=calibration)
-        program = program_code(made)
+        program, toolchain = program_code(made), toolchain_of(engine, pool.environment.toolchain)
+        code = code_key(spec, frozen, engine, program, key=keys.compiled, toolchain=toolchain)
+        library = plan.library_in(folder, code)
+        check(library)
+        validation = plan.validation_key(spec, library)
         report = validate(
             spec, saved, frozen, library,
             engine=engine, operations=program.operations if program else (),
-            key=keys.validation, inputs=plan.inputs, compiler=plan.compiler,
+            key=validation, inputs=plan.inputs, compiler=plan.compiler,
             pool=pool, cache=cache, progress=self.progress,
         )  # fmt: skip
-        answers = stored_answers(spec, keys.validation, cache)
-        return Validated(frozen=frozen, engine=engine, program=program, report=report, answers=answers)
+        answers = stored_answers(spec, validation, cache)
+        return Validated(frozen=frozen, engine=engine, program=program, library=library, report=report, answers=answers)
 
     def environment_for(self, spec: ModelSpec, source: SourceTree) -> ToolchainEnvironment:
         """`environment`, if the files in `source` are a model of the spec's format. Raises ModelError if not."""
@@ -371,22 +386,14 @@ def stage_keys(
     spec: ModelSpec,
     source: SourceTree,
     toolchain: ToolchainFacts,
-    compiler: Compiler,
     *,
     inputs: Mapping[str, object],
 ) -> StageKeys:
-    """The keys of all stages of `spec`, from their inputs."""
+    """The keys of the stages of `spec`, from their inputs."""
     # A chain: each key contains that of the stage before, so a changed input changes all keys after it.
     frozen = frozen_key(spec, source, toolchain.identity)
     compiled = compiled_key(spec, frozen, toolchain.toolchain, calibration=digest_in(inputs, CALIBRATION_KEY))
-    native = native_key(spec, compiled, compiler)
-    return StageKeys(
-        frozen=frozen,
-        compiled=compiled,
-        native=native,
-        tools=tools_key(native),
-        validation=validation_key(spec, source, native, inputs),
-    )
+    return StageKeys(frozen=frozen, compiled=compiled)
 
 
 def plan_of(
@@ -437,7 +444,7 @@ def contents_of(
         glibc=glibc_floor_of([library.shared, *programs]),
         objects=library.objects,
         programs=programs,
-        code=_code(plan, frozen, library, environment, program),
+        code=_code(plan, frozen, library, program),
         notices=_notices(environment),
         validation={},
         graph=frozen.outline,
@@ -448,7 +455,6 @@ def _code(
     plan: Plan,
     frozen: FrozenModel,
     library: NativeLibrary,
-    environment: ToolchainEnvironment,
     program: ProgramCode | None,
 ) -> dict[str, bytes] | None:
     """The sources of the library, if the spec asks for them."""
@@ -457,7 +463,7 @@ def _code(
     model = ModelSource(
         spec=plan.spec,
         frozen=frozen,
-        toolchain=environment.toolchain,
+        toolchain=OWN,  # no segments: `require_sources`
         uid=library.uid,
         symbol=library.symbol,
         any_batch_size=True,

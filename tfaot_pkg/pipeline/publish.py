@@ -32,12 +32,13 @@ from tfaot_pkg.registry.archive import pack, require_rendered
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.entry import BlobRef, RegistryEntry
 from tfaot_pkg.registry.files.layout import ATTESTATION, BENCH, LATENCY, PREFIX
-from tfaot_pkg.registry.folder import FolderRegistry, PublishStatus
+from tfaot_pkg.registry.places import Place, create_at, find_at
 from tfaot_pkg.registry.reader import FILES, PROVENANCE
 from tfaot_pkg.registry.signing import load_state
 from tfaot_pkg.registry.trust.envelope import seal
 from tfaot_pkg.registry.trust.keys import RELEASE, ROOT
 from tfaot_pkg.registry.trust.roles import LIMITS, metadata_path
+from tfaot_pkg.registry.writable import Published, PublishStatus, WritableRegistry
 from tfaot_pkg.spec.source.checkout import Checkout, checkout_of
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.verify import latency
@@ -60,7 +61,7 @@ class Publication:
     """
 
     status: PublishStatus
-    registry: Path
+    registry: str
     signed: bool
     entry: RegistryEntry
     conan: dict[str, object] | None
@@ -72,14 +73,14 @@ class Publication:
 def publish(
     spec: ModelSpec,
     *,
-    root: Path,
+    place: Place,
     pipeline: Pipeline,
     keys: Keys | None = None,
     conan: bool = True,
     unverified: Sequence[str] = (),
     measured: Measured | None = None,
 ) -> Publication:
-    """Publish the model of `spec` into the registry in the folder `root`.
+    """Publish the model of `spec` into the registry at `place`.
 
     Nothing is built if the same content is published already. If there is no registry, an unsigned one is created after
     the build. `keys` are those of a signed registry. `unverified` names targets that may be published without
@@ -92,7 +93,7 @@ def publish(
             "package.profile is for your own builds: such a library writes files, which no published one may",
             hint="build with -o PREFIX, and publish without package.profile",
         )
-    registry = FolderRegistry.find(root, keys=keys)
+    registry = find_at(place, keys=keys)
     plan = pipeline.plan(spec)
     present = _present(registry, spec) if registry is not None else None
     if present is not None:
@@ -113,7 +114,7 @@ def publish(
     require_verified(not_run_targets(spec), may_be_unverified(spec, unverified))
     build = pipeline.build(plan)
     # Only now, so that a failed build leaves no empty registry behind.
-    registry = registry or FolderRegistry.create(root, keys=keys)
+    registry = registry or create_at(place, keys=keys)
     with pipeline.progress.step("publish"):
         more = {BENCH: measured.document} if measured is not None else {}
         release = attested(release_of(build, more), registry, checkout_of(spec))
@@ -129,14 +130,14 @@ def publish(
 def _publication(
     status: PublishStatus,
     entry: RegistryEntry,
-    registry: FolderRegistry,
+    registry: WritableRegistry,
     conan: dict[str, object] | None,
     build: Build | None = None,
 ) -> Publication:
     return Publication(
         status=status,
         entry=entry,
-        registry=registry.root,
+        registry=registry.location,
         signed=registry.is_signed,
         conan=conan,
         engine=build.engine if build is not None else None,
@@ -145,7 +146,7 @@ def _publication(
     )
 
 
-def _present(registry: FolderRegistry, spec: ModelSpec) -> RegistryEntry | None:
+def _present(registry: WritableRegistry, spec: ModelSpec) -> RegistryEntry | None:
     entries = registry.entries(spec.model.package_name)
     machine = TARGETS[spec.compilation.targets[0]].architecture
     # A version may be there for another architecture only: then this one is added to it.
@@ -224,15 +225,26 @@ def _require_floor(build: Build) -> None:
 
 
 def into_registry(
-    release: Release, registry: FolderRegistry, progress: Progress
+    release: Release, registry: WritableRegistry, progress: Progress
 ) -> tuple[PublishStatus, RegistryEntry]:
     """Publish `release` and update the catalogue. Raises RegistryError, TrustError, StorageError."""
-    result = registry.publish(release.entry, release.blobs)
-    update_or_note(registry, release.entry.name, progress)
+    (result,) = all_into_registry([release], registry, progress)
+    if isinstance(result, RegistryError):
+        raise result
     return result.status, result.entry
 
 
-def attested(release: Release, registry: FolderRegistry, spec: Checkout | None) -> Release:
+def all_into_registry(
+    releases: Sequence[Release], registry: WritableRegistry, progress: Progress
+) -> list[Published | RegistryError]:
+    """Publish `releases` in one step, and update the catalogue; errors as `WritableRegistry.publish_all`."""
+    done = registry.publish_all([(one.entry, one.blobs) for one in releases])
+    for name in dict.fromkeys(one.entry.name for one in done if isinstance(one, Published)):
+        update_or_note(registry, name, progress)
+    return done
+
+
+def attested(release: Release, registry: WritableRegistry, spec: Checkout | None) -> Release:
     """`release` with its provenance, signed by the release keys of `registry` that are here.
 
     As it is if the registry is unsigned, or it has no provenance. `spec` is the checkout that the spec was read from.

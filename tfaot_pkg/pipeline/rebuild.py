@@ -229,7 +229,7 @@ def _plain(value: Any) -> str:
 def spec_of(recorded: Recorded, means: Means, folder: Path) -> ModelSpec:
     """The spec as it was built, in the empty `folder`. Raises CannotRebuild."""
     folder.mkdir()
-    text = yaml.dump(_escaped(recorded.spec), Dumper=Dumper, allow_unicode=True).encode()
+    text = yaml.dump(escaped(recorded.spec), Dumper=Dumper, allow_unicode=True).encode()
     try:
         spec = parse_spec(text, folder / "spec.yaml")
     except SpecError as error:
@@ -254,12 +254,12 @@ def _tuning(recorded: Recorded, packaged: Path) -> Tuning | None:
         raise CannotRebuild(f"this version cannot read its {PACKAGED}: {error}") from error
 
 
-def _escaped(value: Any) -> Any:
+def escaped(value: Any) -> Any:
     """`value` with braces escaped: the recorded strings are expanded already, and contain no expressions."""
     if isinstance(value, Mapping):
-        return {key: _escaped(item) for key, item in value.items() if item not in ("", {})}
+        return {key: escaped(item) for key, item in value.items() if item not in ("", {})}
     if isinstance(value, list):
-        return [_escaped(item) for item in value]
+        return [escaped(item) for item in value]
     return _MARK.sub(lambda mark: f"{{{{ '{mark.group()}' }}}}", value) if isinstance(value, str) else value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Mapping
@@ -27,20 +28,71 @@ def sample_names() -> tuple[str, ...]:
     return tuple(sorted(resources.samples()))
 
 
-def write_sample(name: str, folder: Path) -> int:
-    """Write a sample into `folder`, which must not exist; returns the number of files.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenSample:
+    """A sample in a folder: the paths of its files, and the commands that its README gives first."""
+
+    files: tuple[str, ...]
+    steps: str
+
+
+def write_sample(name: str, folder: Path) -> WrittenSample:
+    """Write a sample into `folder`, which must not exist, with all files of other samples that it uses.
 
     Raises SourceError for an unknown name, StorageError.
     """
     root = resources.samples().get(name)
     if root is None:
-        raise SourceError(f"there is no sample {name!r}", hint=f"the samples are {', '.join(sample_names())}")
-    files = {path: root / path for path in _files_of(root)}
+        near = difflib.get_close_matches(name, sample_names(), n=1)
+        guess = f"did you mean {near[0]}? " if near else ""
+        raise SourceError(f"there is no sample {name!r}", hint=f"{guess}the samples are {', '.join(sample_names())}")
     require_new(folder)
     with storage_errors(f"write {folder}"), new_folder(folder.absolute()) as staged:
-        for path, file in files.items():
-            write_file(staged / path, _in_its_place(path, file.read_bytes()))
-    return len(files)
+        files = _alone(name, root)
+        for path, data in files.items():
+            write_file(staged / path, data)
+    steps = re.search(r"^```sh\n(.*?)^```", files.get("README.md", b"").decode(), re.MULTILINE | re.DOTALL)
+    return WrittenSample(files=tuple(files), steps=steps[1].rstrip() if steps else "")
+
+
+_OUTSIDE = re.compile(r"(?:\.\./)+[\w./-]*\w")
+_LINK = re.compile(r"\[([^\]]*)\]\((?:\.\./)+docs/([\w/-]+)\.md(?:#[\w-]*)?\)")
+
+
+def _alone(name: str, root: Path) -> dict[str, bytes]:
+    """The files of a sample by their paths. What it uses of other samples is in folders of their names."""
+    files: dict[str, bytes] = {}
+    others = {other: place for other, place in resources.samples().items() if other != name}
+    for path in _files_of(root):
+        data = (root / path).read_bytes()
+        if path.endswith((".yaml", ".txt", ".md", ".ipynb")):
+            text, used = _pointed_inside(data.decode(), root / path, "../" * path.count("/"), others)
+            data = text.encode()
+            for other in used:
+                more = (file for file in _files_of(others[other]) if file != "README.md")
+                files |= {f"{other}/{file}": (others[other] / file).read_bytes() for file in more}
+        files[path] = data
+    # Names a schema of the repository.
+    return {
+        path: re.sub(rb"^# yaml-language-server:.*\n", b"", data) if path.endswith(".yaml") else data
+        for path, data in sorted(files.items())
+    }
+
+
+def _pointed_inside(text: str, file: Path, up: str, others: Mapping[str, Path]) -> tuple[str, set[str]]:
+    """`text` with paths to other samples as if they were in folders of this one, and which samples these are."""
+    used: set[str] = set()
+
+    def inside(found: re.Match[str]) -> str:
+        meant = Path(os.path.normpath(file.parent / found[0]))
+        for other, place in others.items():
+            if meant.is_relative_to(place):
+                used.add(other)
+                return f"{up}{other}/{meant.relative_to(place).as_posix()}"
+        return found[0]
+
+    pages = _LINK.sub(r"\1: `tfaot-pkg help \2`", text)
+    return _OUTSIDE.sub(inside, pages), used
 
 
 def _files_of(root: Path) -> list[str]:
@@ -49,14 +101,6 @@ def _files_of(root: Path) -> list[str]:
     paths = [file.relative_to(root).as_posix() for file in found if file.is_file()]
     # Without files that come from using an example in a checkout.
     return [path for path in paths if not path.endswith(".pyc") and not path.startswith("build/")]
-
-
-def _in_its_place(path: str, data: bytes) -> bytes:
-    """A text of the repository, adapted to a sample, in which folders of models are beside those of examples."""
-    if not path.endswith((".yaml", ".txt", ".md")):
-        return data
-    text = re.sub(r"^# yaml-language-server:.*\n", "", data.decode())  # names a schema of the repository
-    return re.sub(r"\.\./recipes/tfaot-model-(\w+)/all/", r"\1/", text).encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,7 @@ _OTHER_SPELLINGS = re.compile(r"\?\?[=/'()!<>-]|<:|:>|<%|%>|%:")
 _INCLUDE = re.compile(r'(?:<([\w./+-]+)>|"([\w./+-]+)")[ \t]*(?://.*|/\*.*\*/[ \t]*)?')
 MOST_TEXT = 1 << 20
 """Bytes that an operation's file may have; after preprocessing, eight times as many."""
-HINT = "docs/how-to/custom-operations.md says what an operation may consist of"
+HINT = "tfaot-pkg help custom-operations says what an operation may consist of"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

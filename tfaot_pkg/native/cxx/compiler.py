@@ -291,35 +291,35 @@ class Compiler:
             ) from error
 
 
-def find_compiler(architecture: str, *, log: Path, output: Callable[[str], None]) -> Compiler:
-    """The compiler for `architecture` ("x86_64"): $CXX, else the system's; for another machine's, the cross compiler.
+def find_compiler(architecture: str, *, log: Path, output: Callable[[str], None], command: str = "") -> Compiler:
+    """The compiler for `architecture` ("x86_64"): `command`, else $CXX, else the system's; for another machine's, the
+    cross compiler.
 
     Raises CompilerError if there is none, with the package that has it.
     """
-    command = _command(architecture)
-    version = _ask([*command, "--version"]).partition("\n")[0]
-    machine = _ask([*command, "-dumpmachine"])
+    words = _command(architecture, command or os.environ.get("CXX", ""))
+    version = _ask([*words, "--version"]).partition("\n")[0]
+    machine = _ask([*words, "-dumpmachine"])
     if not machine.startswith(architecture):
         raise CompilerError(
-            f"the C++ compiler {shlex.join(command)} makes code for {machine}, not for {architecture}",
+            f"the C++ compiler {shlex.join(words)} makes code for {machine}, not for {architecture}",
             hint=f"set CXX to a compiler for {architecture}",
         )
     return Compiler(
-        command=tuple(command),
+        command=tuple(words),
         version=version,
-        linker=_ask([_tool(command, "ld", machine), "--version"]).partition("\n")[0],
+        linker=_ask([_tool(words, "ld", machine), "--version"]).partition("\n")[0],
         libc=_libc(architecture),
         machine=machine,
         # By the version line: `c++` may be either of the two.
         is_gcc="clang" not in version.lower(),
-        tools={name: _tool(command, name, machine) for name in ("objcopy", "ar")},
+        tools={name: _tool(words, name, machine) for name in ("objcopy", "ar")},
         log=log,
         output=output,
     )
 
 
-def _command(architecture: str) -> list[str]:
-    named = os.environ.get("CXX")
+def _command(architecture: str, named: str) -> list[str]:
     if named:
         try:
             command = shlex.split(named)

@@ -134,6 +134,34 @@ def read_prefix(root: Path) -> Prefix:
     return Prefix(root=root, manifests=manifests, pending=pending)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """An installed package; `damaged` if its installation or removal was interrupted (`version` may be empty then)."""
+
+    name: str
+    version: str
+    key: str
+    files: int
+    damaged: bool
+
+
+def list_prefix(root: Path) -> tuple[Listed, ...]:
+    """The packages in `root`, sorted by name; no file is read but the manifests. Raises PrefixError, StorageError."""
+    with storage_errors(f"read {root}"):
+        if not root.is_dir():
+            raise PrefixError(f"there is no prefix {root}", hint="name the folder that was given to install --prefix")
+        prefix = read_prefix(root)
+    return tuple(_listed(prefix, name) for name in prefix.packages())
+
+
+def _listed(prefix: Prefix, name: str) -> Listed:
+    manifest, damaged = prefix.manifests.get(name), name in prefix.pending
+    if manifest is None:
+        return Listed(name=name, version="", key="", files=0, damaged=damaged)
+    files = len(manifest.contents)
+    return Listed(name=name, version=manifest.version, key=manifest.key, files=files, damaged=damaged)
+
+
 def encode_pending(paths: frozenset[str]) -> bytes:
     return write(_Pending(paths=paths))
 

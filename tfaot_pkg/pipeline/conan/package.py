@@ -25,6 +25,8 @@ from tfaot_pkg.registry.trust.keys import FOLDER, PASSPHRASE
 _NO_REMOTE = "--no-remote"
 _SECRETS = (PASSPHRASE, FOLDER)
 _CONAN_ARCH = {"x86_64": "x86_64", "aarch64": "armv8"}
+ARCHITECTURES = {name: architecture for architecture, name in _CONAN_ARCH.items()}
+"""Architectures by the names that Conan has for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,9 @@ from tfaot_pkg.errors import ConanError, NetworkError
 from tfaot_pkg.ground.documents import read, write
 from tfaot_pkg.ground.progress import Progress
 from tfaot_pkg.ground.storage import storage_errors, write_file
-from tfaot_pkg.pipeline.conan.package import ConanHome, OpenHome, export_base
+from tfaot_pkg.pipeline.conan.package import ARCHITECTURES, ConanHome, OpenHome, export_base
 from tfaot_pkg.registry.remote.address import Address, NamedServers
+from tfaot_pkg.spec.rules import package_name
 
 UploadStatus = Literal["uploaded", "already there"]
 
@@ -95,6 +96,25 @@ def upload(
         # After the last file: an upload that is killed before is repeated with --force (decision 015).
         note.unlink()
     return Uploaded(reference=reference, remote=remote.name, url=remote.url, sent=tuple(sent))
+
+
+def binaries_on(home: ConanHome, remote: ConanRemote, credentials: Credentials) -> frozenset[tuple[str, str]]:
+    """The models' packages that `remote` has binaries of: NAME/VERSION, and the architecture (x86_64, aarch64).
+
+    Raises NetworkError, ConanError, StorageError.
+    """
+    with home.opened() as opened, _meaning(remote, credentials):
+        _log_in(opened, remote, credentials)
+        words = ("list", f"{package_name('')}*/*:*", "--remote", remote.name)
+        document = opened.conan_json(*words, env=credentials.variables(remote)).get(remote.name)
+    found = set()
+    # An error in the place of recipes says that there are none.
+    for reference, recipe in (document if isinstance(document, dict) else {}).items():
+        for _, revision in _objects(recipe, "revisions") if isinstance(recipe, dict) else ():
+            for _, binary in _objects(revision, "packages"):
+                settings = dict(_objects(binary, "info")).get("settings", {})
+                found.add((reference, ARCHITECTURES.get(str(settings.get("arch")), "")))
+    return frozenset(found)
 
 
 def _log_in(home: OpenHome, remote: ConanRemote, credentials: Credentials) -> None:

@@ -1,0 +1,1 @@
+"""Wheels and conda packages of published or installed packages (decision 110)."""
