@@ -83,8 +83,8 @@ def test_bars_show_harmless_names_and_notes(
 
 
 # What runs in a sandbox, or in an interpreter of its own, has no terminal: whoever started it reads its output.
-_OWN_OUTPUT = {"worker_program", "bench_program", "export"}
-"""Programs that run elsewhere, in environments of toolchains, peers and authors."""
+_OWN_OUTPUT = {"worker_program", "bench_program", "export", "as_program.py"}
+"""Programs that run elsewhere, in environments of toolchains, peers, authors and users of wheels."""
 _PRINTING = {
     "print",
     "stdout.write",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar
 
 import typer
-from typer.core import TyperGroup
 
 from tfaot_pkg._version import __version__
 from tfaot_pkg.cli import (
@@ -17,6 +17,7 @@ from tfaot_pkg.cli import (
     depending,
     inside,
     machine,
+    mirroring,
     nightly,
     packages,
     registries,
@@ -25,11 +26,9 @@ from tfaot_pkg.cli import (
     tune,
 )
 from tfaot_pkg.cli.command import DebugFlag, JsonFlag
+from tfaot_pkg.cli.groups import Group
 from tfaot_pkg.cli.run import run_commands, run_program
 from tfaot_pkg.ground.wording import say
-
-if TYPE_CHECKING:
-    from typer._click import Command, Context
 
 _NAME = "tfaot-pkg"
 _HELP = """A package manager for compiled models: one YAML spec in, a verified native library package out.
@@ -45,10 +44,6 @@ Exit codes: 0 done; 2 wrong usage; 10 spec; 11 source; 12 model; 13 toolchain; 1
 24 to 27 nightly; 28 bench: slower; 29 sandbox; 130 interrupted.
 """
 
-_ALIASES = {"list": "search", "info": "show", "add": "install", "remove": "uninstall", "toolchains": "toolchain"}
-"""What other package managers call these commands; `--help` does not list them."""
-
-
 # With the alias `toolchains`: Click looks up a group's defaults by the name that was typed.
 _GROUPS = ("toolchain", "toolchains", "registry", "nightly", "conan-remote")
 _NOT_GIVEN = {
@@ -60,12 +55,31 @@ _NOT_GIVEN = {
 """Typer's own flags. Without these defaults it imports pydantic to convert None: 0.1 of 0.27 s of `COMMAND --help`."""
 
 
-class _Commands(TyperGroup):
-    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
-        return super().get_command(ctx, _ALIASES.get(cmd_name, cmd_name))
+class _Commands(Group):
+    sections: ClassVar[Mapping[str, Sequence[str]]] = {
+        "Make a package": (
+            "sample", "init", "check", "build", "publish", "convert", "tune", "bench", "inspect", "timeline",
+            "import-cmsdist", "export-cmsdist",
+        ),
+        "Use packages": (
+            "search", "show", "run", "install", "list", "new-app", "uninstall", "verify-install", "export", "cmake-dir",
+            "resolve", "outdated", "update",
+        ),
+        "Keep a registry": (
+            "registry", "serve", "yank", "unyank", "deprecate", "promote", "hold", "rollback", "log", "rebuild-check",
+            "nightly", "conan-remote", "conan-home",
+        ),
+        "This tool": ("help", "version", "doctor", "toolchain", "schema"),
+    }  # fmt: skip
+    # What other package managers call these commands.
+    aliases: ClassVar[Mapping[str, str]] = {
+        "info": "show",
+        "add": "install",
+        "remove": "uninstall",
+        "toolchains": "toolchain",
+    }
 
 
-# Plain help: importing Rich takes as long as everything else that --help does.
 app = typer.Typer(
     name=_NAME,
     help=_HELP,
@@ -95,7 +109,6 @@ def root(
     """Flags that stand before a command."""
 
 
-# The order of --help: Typer lists commands as they are registered, so what a new user needs comes first.
 starting.register(app)
 build.register(app)
 cmsdist.register(app)
@@ -108,6 +121,7 @@ machine.register(app)
 registries.register(app)
 nightly.register(app)
 remotes.register(app, registries.app)
+mirroring.register(registries.app)
 channels.register(app, registries.app)
 
 

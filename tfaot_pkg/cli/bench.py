@@ -149,7 +149,7 @@ def _measured(session: Session, model: str, request: Request, source: Path | Non
             spec = load_spec(Path(model), session.defines)
         else:
             means = Means(folders=session.folders, progress=session.progress, source=source)
-            package = published(session.open_registry(), model, means, folder)
+            package = published(session.open_registry_of(model), model, means, folder)
             spec, library = package.spec, package.library
         # Before the measurement, which takes minutes.
         if old and old.model != spec.model.name:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfaot_pkg.cli.command import Result, Session, SpecArgument, command
+from tfaot_pkg.cli.command import Result, Session, SpecArgument, TensorFlowOption, command, said
 from tfaot_pkg.cli.packages import installed_text, verified_rows
 from tfaot_pkg.cli.remotes import Uploader
 from tfaot_pkg.errors import SpecError
@@ -76,7 +76,8 @@ def init(
     config: _ConfigFile = None,
     checkpoint: _Checkpoint = None,
     tensorflow: Annotated[
-        str | None, typer.Option(help="The toolchain that reads the model. (default: the default toolchain)")
+        str | None,
+        typer.Option(metavar="TENSORFLOW", help="The toolchain that reads the model. (default: the default toolchain)"),
     ] = None,
 ) -> Result:
     """Write a first spec for a SavedModel or another model, with comments. An existing file is not overwritten.
@@ -100,6 +101,7 @@ def init(
         tensorflow=tensorflow,
         beside={field: path for field, path in given.items() if path is not None},
         pipeline=pipeline,
+        has_schema=True,
     )
     call = cpp_call(spec.model, found.signature)
     lines = [f"wrote {output}", *(f"note: {note}" for note in found.notes)]
@@ -130,7 +132,7 @@ def check(
     *,
     table: Annotated[bool, typer.Option("--table", help="List all operations that the toolchain compiles.")] = False,
     signature: Annotated[str, typer.Option(help="For a SavedModel: the signature.")] = "serving_default",
-    tensorflow: Annotated[str | None, typer.Option(help="The toolchain. (default: the spec's)")] = None,
+    tensorflow: TensorFlowOption = None,
 ) -> Result:
     """Tell for each operation of a model whether its toolchain can compile it; exit code 0 or 12.
 
@@ -155,16 +157,18 @@ def convert(
     ],
     output: Annotated[
         Path,
-        typer.Argument(help="What to write: a .mlir file, a .pb file, or a folder for a SavedModel.", metavar="OUTPUT"),
+        typer.Argument(
+            help="What to write: a .mlir, .pb or .pbtxt file, or a folder for a SavedModel.", metavar="OUTPUT"
+        ),
     ],
     *,
     signature: Annotated[str, typer.Option(help="For a SavedModel: the signature.")] = "serving_default",
-    tensorflow: Annotated[str | None, typer.Option(help="The toolchain. (default: the spec's)")] = None,
+    tensorflow: TensorFlowOption = None,
 ) -> Result:
     """Write a model in another form, with the same names and answers. Nothing is overwritten.
 
-    FILE.mlir gets functions of MLIR's TensorFlow dialect, FILE.pb a GraphDef, both with variables as constants; any
-    other name is the folder of a SavedModel.
+    FILE.mlir gets functions of MLIR's TensorFlow dialect, FILE.pb and FILE.pbtxt a GraphDef (binary and text), all
+    with variables as constants; any other name is the folder of a SavedModel.
 
     Examples: tfaot-pkg convert exported/tagger tagger.mlir; tfaot-pkg convert tagger.mlir saved_model
     """
@@ -213,7 +217,6 @@ BatchSizesOption = Annotated[
     list[int] | None,
     typer.Option("--batch-size", metavar="N", help="A batch size. Repeatable. (default: the spec's)"),
 ]
-TensorFlowOption = Annotated[str | None, typer.Option(help="The toolchain. (default: the spec's)")]
 ToolsFlag = Annotated[bool, typer.Option("--tools", help="Also make bin/NAME_test and bin/NAME_benchmark.")]
 DepfileOption = Annotated[
     Path | None,
@@ -330,7 +333,7 @@ def publish(
     # The keys and the file of --bench are read before the build too, as arguments.
     done = publish_model(
         loaded,
-        root=session.registry_folder(),
+        place=session.registry_place(),
         keys=session.keys(),
         pipeline=session.pipeline(),
         conan=conan,
@@ -391,13 +394,12 @@ def built_text(made: Build) -> str:
 def _published_text(done: Publication, registry: str | None) -> str:
     lines = [f"{done.entry}: {done.status} in {done.registry} ({'signed' if done.signed else 'unsigned'})"]
     if done.validated is not None:
-        lines += [f"{label}: {names}" for label, names in verified_rows(done.validated).items() if names]
-    if done.engine is not None:
-        lines.append(str(done.engine))
-    if done.hashes is not None:
-        lines.append(str(done.hashes))
-    if done.conan is not None:
-        lines.append(f"Conan: {done.conan['reference']}")
+        rows = verified_rows(done.validated)
+        lines.append("; ".join(f"{label}: {names}" for label, names in rows.items() if names))
+    # Who publishes reads that it is done, verified, and how it is used; `show` and --json have the details too.
+    if said.verbose:
+        lines += [str(each) for each in (done.engine, done.hashes) if each is not None]
+        lines += [f"Conan: {done.conan['reference']}"] if done.conan is not None else []
     # Quoted, so that users can paste the line into a shell.
     where = f" --registry {shlex.quote(registry)}" if registry is not None else ""
     lines.append(f"use it: tfaot-pkg install {done.entry.model}@{done.entry.version}{where}")

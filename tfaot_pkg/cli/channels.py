@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tfaot_pkg.registry.channels import Channels
-    from tfaot_pkg.registry.folder import FolderRegistry
     from tfaot_pkg.registry.history import Happened
     from tfaot_pkg.registry.promotion import Moved
+    from tfaot_pkg.registry.writable import WritableRegistry
 
 ChannelOption = Annotated[
     str, typer.Option("--channel", metavar="NAME", help="The channel. (default: the registry's default one)")
@@ -89,7 +89,7 @@ def promote(
 @command("registry", "keys", "passphrase_file")
 def hold(
     session: Session,
-    package: Annotated[str, typer.Argument(metavar="NAME", help="The package.")],
+    package: Annotated[str, typer.Argument(metavar="PACKAGE", help="The package.")],
     *,
     channel: ChannelOption = "",
     reason: Annotated[str, typer.Option(help="Why (required, unless with --undo).")] = "",
@@ -140,7 +140,7 @@ def rollback(
 @command("registry", "offline")
 def log(
     session: Session,
-    package: Annotated[str, typer.Argument(metavar="NAME", help="The package.")],
+    package: Annotated[str, typer.Argument(metavar="PACKAGE", help="The package.")],
 ) -> Result:
     """Show what happened to a package: who did what, when and why. Every signature in it is checked.
 
@@ -149,7 +149,7 @@ def log(
     from tfaot_pkg.package.name import package_meant_by
     from tfaot_pkg.registry.history import history
 
-    found = history(session.open_registry(), package)
+    found = history(session.open_registry_of(package), package)
     document = {"package": package_meant_by(package), "events": found}
     return Result(document=document, text="\n".join(map(_happened_text, found)))
 
@@ -263,7 +263,7 @@ def _moved_text(done: Iterable[Moved]) -> str:
     return "\n".join(map(str, done))
 
 
-def _update_pages(session: Session, opened: FolderRegistry, names: Iterable[str]) -> None:
+def _update_pages(session: Session, opened: WritableRegistry, names: Iterable[str]) -> None:
     from tfaot_pkg.catalogue.render import update_or_note
 
     for name in dict.fromkeys(names):

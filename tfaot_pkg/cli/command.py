@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, cached_property, wraps
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args, get_origin, get_
 
 import typer
 
+from tfaot_pkg.cli.values import VALUES
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.ground.documents import plain
 from tfaot_pkg.ground.progress import PlainProgress, Progress
@@ -30,9 +31,10 @@ from tfaot_pkg.ground.wording import say, say_json
 if TYPE_CHECKING:
     from tfaot_pkg.pipeline.pipeline import Pipeline
     from tfaot_pkg.registry.commit import Keys
-    from tfaot_pkg.registry.folder import FolderRegistry
+    from tfaot_pkg.registry.places import Place
     from tfaot_pkg.registry.static import StaticRegistry
     from tfaot_pkg.registry.trust.keys import Secrets
+    from tfaot_pkg.registry.writable import WritableRegistry
 
 # Modules of commands are imported for every command line, `--help` included: they import the stages inside functions.
 
@@ -83,9 +85,10 @@ SpecArgument = Annotated[Path, typer.Argument(help="The model's spec (YAML).", m
 PackageArgument = Annotated[
     str, typer.Argument(help="A package: NAME, NAME@VERSION or 'NAME>=1,<2'.", metavar="PACKAGE")
 ]
+TensorFlowOption = Annotated[
+    str | None, typer.Option("--tensorflow", metavar="TENSORFLOW", help="The toolchain. (default: the spec's)")
+]
 PrefixOption = Annotated[Path, typer.Option("--prefix", metavar="DIR", help="The prefix of the installation.")]
-DEFAULT_PREFIX = Path("external")
-"""Of one project, in the folder where its commands are run."""
 DryRunFlag = Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")]
 
 FlagName = Literal[
@@ -107,7 +110,8 @@ class Flags:
         typer.Option(
             "--registry",
             metavar="NAME|DIR|URL",
-            help="A registry: a name (registry add), its folder, or its address. (default: in your data folder)",
+            help="A registry: a name (registry add), its folder, or its address. (default: TFAOT_REGISTRY; else the "
+            "first of yours that has the package, see registry list)",
         ),
     ] = None
     offline: Annotated[bool, typer.Option("--offline", help="Use only the registry's cache, no network.")] = False
@@ -163,7 +167,13 @@ class Flags:
     json_: JsonFlag = False
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", "-v", help="Show what compilers print.", callback=_remember_verbose, is_eager=True),
+        typer.Option(
+            "--verbose",
+            "-v",
+            help="Show what compilers print, and details of results.",
+            callback=_remember_verbose,
+            is_eager=True,
+        ),
     ] = False
     debug: DebugFlag = False
 
@@ -191,6 +201,8 @@ class Session:
         self.flags = flags
         self.folders = Folders.of_user()
         self.progress: Progress = make_progress(verbose=said.verbose)
+        self.opened_as: str | None = None
+        """What the registry that was opened last is called: a name, a folder or an address."""
 
     @cached_property
     def defines(self) -> dict[str, str]:
@@ -214,24 +226,44 @@ class Session:
         """The registry that the user names, as an argument or with `--registry`."""
         return self.flags.registry_argument if self.flags.registry is None else self.flags.registry
 
-    def registry_folder(self) -> Path:
-        """The folder of the registry, to write to it. Raises RegistryError if it is on a server."""
-        from tfaot_pkg.registry.remote.named import folder_meant
+    def registry_place(self) -> Place:
+        """The folder or bucket of the registry, to write to it. Raises RegistryError if it is on a server."""
+        from tfaot_pkg.registry.remote.named import place_meant
 
-        return folder_meant(self.registry, self.folders)
+        return place_meant(self.registry, self.folders)
 
-    def open_registry(self, meant: str | None = None) -> StaticRegistry:
-        """The registry, to read from it; `meant` names another one than the flags do."""
-        from tfaot_pkg.registry.remote.named import open_registry
+    def open_registry(self, meant: str | None = None, *, having: Sequence[str] = ()) -> StaticRegistry:
+        """The registry, to read from it; `meant` names another one than the flags do. If neither names one: the first
+        of the user's registries that has all packages of `having`.
+        """
+        from tfaot_pkg.registry.remote.named import open_registry, open_with
 
         name = self.registry if meant is None else meant
-        return open_registry(name, self.folders, progress=self.progress, offline=self.flags.offline)
+        if name is not None:
+            self.opened_as = name
+            return open_registry(name, self.folders, progress=self.progress, offline=self.flags.offline)
+        found = open_with(having, self.folders, progress=self.progress, offline=self.flags.offline)
+        self.opened_as, opened = found
+        return opened
 
-    def writable_registry(self) -> FolderRegistry:
-        """The folder registry, with the keys that the user names."""
-        from tfaot_pkg.registry.folder import FolderRegistry
+    def open_registry_of(self, package: str) -> StaticRegistry:
+        """The registry, to read `package` from it, which is written as in a requirement. Raises as `open_registry`."""
+        from tfaot_pkg.registry.reader import Requirement
 
-        return FolderRegistry.open(self.registry_folder(), keys=self.keys())
+        return self.open_registry(having=[Requirement.parse(package).package])
+
+    def open_registries(self) -> dict[str, StaticRegistry]:
+        """The registry that the flags name, or else all registries of the user, by their names."""
+        from tfaot_pkg.registry.remote.named import standing
+
+        names = standing(self.folders) if self.registry is None else (self.registry,)
+        return {name: self.open_registry(name) for name in names} or {"": self.open_registry()}
+
+    def writable_registry(self) -> WritableRegistry:
+        """The registry in a folder or bucket, with the keys that the user names."""
+        from tfaot_pkg.registry.places import open_at
+
+        return open_at(self.registry_place(), keys=self.keys())
 
     def keys(self) -> Keys:
         """The keys that `--keys` and `--passphrase-file` name. Raises TrustError."""
@@ -266,7 +298,7 @@ def command(*names: FlagName, json: bool = True) -> Callable[[Callable[..., Resu
         hints = _hints(function)
         # Not the signature's own annotations: they are strings, because of `from __future__ import annotations`.
         own = [
-            each.replace(annotation=hints[name])
+            each.replace(annotation=_completed(hints[name]))
             for name, each in inspect.signature(function).parameters.items()
             if name != "session"
         ]
@@ -299,6 +331,14 @@ def _hints(owner: object) -> dict[str, object]:
     return {name: inside[name][0] if inside[name] else hint for name, hint in hints.items()}
 
 
+def _completed(annotation: object) -> object:
+    """`annotation` of a parameter, with the values that shells offer for its metavar."""
+    for said_of_it in getattr(annotation, "__metadata__", ()):
+        if said_of_it.metavar in VALUES:
+            said_of_it.autocompletion = VALUES[said_of_it.metavar]
+    return annotation
+
+
 @cache  # every command of the program asks for them at every start
 def _shared_parameters() -> tuple[inspect.Parameter, ...]:
     """The fields of Flags as parameters of a function."""
@@ -309,7 +349,7 @@ def _shared_parameters() -> tuple[inspect.Parameter, ...]:
             field.name,
             positional if field.name == "registry_argument" else keyword,
             default=field.default,
-            annotation=hints[field.name],
+            annotation=_completed(hints[field.name]),
         )
         for field in fields(Flags)
     )

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tfaot_pkg.cli.artifacts import PlainHttpFlag, ReleaseKeyOption, UnsignedFlag, artifact_in
 from tfaot_pkg.cli.channels import FollowOption
-from tfaot_pkg.cli.command import DEFAULT_PREFIX, PrefixOption, Result, Session, command
+from tfaot_pkg.cli.command import PrefixOption, Result, Session, command
 from tfaot_pkg.cli.packages import installed_text
 from tfaot_pkg.errors import RegistryError
+from tfaot_pkg.ground.settings import DEFAULT_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +43,7 @@ ToolchainOption = Annotated[
 ArchOption = Annotated[
     str,
     typer.Option(
-        "--arch", metavar="NAME", help="Packages for this architecture: x86_64, aarch64. (default: this machine's)"
+        "--arch", metavar="ARCH", help="Packages for this architecture: x86_64, aarch64. (default: this machine's)"
     ),
 ]
 LockOption = Annotated[Path, typer.Option("--lock", metavar="FILE", help="The lock file.")]
@@ -59,7 +61,8 @@ def install(
         list[str] | None,
         typer.Argument(
             metavar="PACKAGE",
-            help="Packages: NAME, NAME@VERSION or 'NAME>=1,<2'. With --locked: names in the lock file. (default: all)",
+            help="Packages: NAME, NAME@VERSION or 'NAME>=1,<2'. With --locked: names in the lock file. (default: all) "
+            "Or one artifact: oci://HOST/REPOSITORY:TAG, or oci:DIR:TAG of an image layout.",
             show_default=False,
         ),
     ] = None,
@@ -85,15 +88,26 @@ def install(
             "builds run them.",
         ),
     ] = False,
+    release_key: ReleaseKeyOption = None,
+    unsigned: UnsignedFlag = False,
+    plain_http: PlainHttpFlag = False,
 ) -> Result:
     """Install packages and what they depend on into a prefix, for find_package, pkg-config or SCRAM.
 
-    Examples: tfaot-pkg install digits@1.0.0 'wine>=1' --prefix external; tfaot-pkg install --locked --prefix external
+    Examples: tfaot-pkg install digits@1.0.0 'wine>=1' --prefix external; tfaot-pkg install --locked --prefix external;
+    tfaot-pkg install oci://registry.example.org/ada/digits:1.0.0 --release-key release.pub
     """
     from tfaot_pkg.registry.dependencies.resolution import Constraints
 
     words = packages or []
-    if locked:
+    if artifact := artifact_in(words, release_key=release_key, unsigned=unsigned, plain_http=plain_http):
+        if _is_any(locked, lock, session.registry, channel):
+            raise typer.BadParameter(
+                "an artifact needs no registry: leave out --registry, --channel, --locked and --lock"
+            )
+        constraints = Constraints.parse(tuple(target or ()), toolchain, "", arch).used_on(platform.machine())
+        done = artifact.install(session, prefix, constraints, custom=allow_custom_files)
+    elif locked:
         if target or toolchain or channel:
             raise typer.BadParameter(
                 "the lock file fixes targets, toolchain and channel: give these to tfaot-pkg resolve"
@@ -110,6 +124,10 @@ def install(
     if not done:
         return Result(document=document, text="the lock file names no package")
     return Result(document=document, text="\n".join([*map(_installed_text, done), *_cmake_lines(prefix, done)]))
+
+
+def _is_any(*options: object) -> bool:
+    return any(options)
 
 
 def _cmake_lines(prefix: Path, done: Sequence[InstalledEntry]) -> list[str]:
@@ -145,7 +163,8 @@ def _install_newest(
 
     # Parsed before the registry is opened: a misspelled requirement must not wait for a server.
     requirements = [Requirement.parse(word) for word in words]
-    return install_requirements(session.open_registry(), requirements, prefix, constraints, custom=custom)
+    opened = session.open_registry(having=[each.package for each in requirements])
+    return install_requirements(opened, requirements, prefix, constraints, custom=custom)
 
 
 def _installed_text(done: InstalledEntry) -> str:
@@ -183,7 +202,7 @@ def resolve(
     # Before the registry is opened, as in `install`.
     wanted = [Requirement.parse(text) for text in requirements]
     constraints = Constraints.parse(tuple(target or ()), toolchain, channel, arch)
-    opened = session.open_registry()
+    opened = session.open_registry(having=[each.package for each in wanted])
     resolution = resolve_all(opened, wanted, constraints.used_on(platform.machine()))
     made = lock_of(resolution, wanted, constraints, _registry(session, opened, lock))
     written = not dry_run and made.write(lock.absolute())
@@ -238,7 +257,7 @@ def update(
     session: Session,
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="Packages to update. (default: all)", show_default=False),
+        typer.Argument(metavar="PACKAGE", help="Packages to update. (default: all)", show_default=False),
     ] = None,
     *,
     lock: LockOption = _LOCK,
@@ -311,7 +330,7 @@ def _registry(session: Session, opened: StaticRegistry, lock: Path) -> LockedReg
     from tfaot_pkg.registry.dependencies.lock import location_beside
     from tfaot_pkg.registry.remote.named import remote_meant
 
-    given = session.registry
+    given = session.opened_as
     remote = remote_meant(given, session.folders) if given is not None else None
     return locked_registry(opened, location=location_beside(opened.location, lock), name=remote.name if remote else "")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfaot_pkg.cli.command import Result, Session, SpecArgument, command, require_writable
+from tfaot_pkg.cli.command import Result, Session, SpecArgument, TensorFlowOption, command, require_writable
 from tfaot_pkg.ground.documents import plain
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _What = Annotated[
     str,
     typer.Option(
         "--what",
-        metavar="FORM",
+        metavar="STAGE",
         help="The stage: signature, ops, lowered, mlir-tf, stablehlo, hlo, program, cpp, asm, memory, sizes or "
         "precision.",
     ),
@@ -67,7 +67,7 @@ def inspect(
     constants: _Constants = False,
     output: _Output = None,
     signature: Annotated[str, typer.Option(help="For a SavedModel: the signature.")] = "serving_default",
-    tensorflow: Annotated[str | None, typer.Option(help="The toolchain. (default: the spec's)")] = None,
+    tensorflow: TensorFlowOption = None,
 ) -> Result:
     """Show what a model is at one stage on its way to a library.
 

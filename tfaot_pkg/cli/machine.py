@@ -1,30 +1,70 @@
-"""Commands about the tool on this machine: toolchain add, list, remove, try; doctor; schema."""
+"""Commands about the tool on this machine: help, version, toolchain add, list, remove, try; doctor; schema."""
 
 from __future__ import annotations
 
 import json
+import platform
 import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tfaot_pkg._version import __version__
 from tfaot_pkg.cli.command import Result, Session, command, require_writable
+from tfaot_pkg.cli.groups import Group
 
-VersionArgument = Annotated[str, typer.Argument(help="A TensorFlow version, such as 2.17.1.", metavar="VERSION")]
+VersionArgument = Annotated[str, typer.Argument(help="A TensorFlow version, such as 2.17.1.", metavar="TENSORFLOW")]
 
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(
-        help="Environments of TensorFlow, installed on demand and shared by all projects.", no_args_is_help=True
+        cls=Group,
+        help="Environments of TensorFlow, installed on demand and shared by all projects.",
+        no_args_is_help=True,
     )
     group.command("add")(add_toolchain)
     group.command("list")(list_toolchains)
     group.command("remove")(remove_toolchain)
     group.command("try")(try_toolchain)
     app.add_typer(group, name="toolchain")
-    for each in (schema, doctor):
+    # Defaults of its own: by the program's, which have one for the flag of the same name, Click would go wrong.
+    app.command("help", context_settings={"default_map": {}})(help_)
+    for each in (version, schema, doctor):
         app.command()(each)
+
+
+@command(json=False)
+def help_(
+    session: Session,
+    context: typer.Context,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="COMMAND|PAGE", help="A command, or a page of the documentation. (default: list both)"),
+    ] = None,
+) -> Result:
+    """Explain a command, or print a page of the documentation.
+
+    Examples: tfaot-pkg help build; tfaot-pkg help registry keys new; tfaot-pkg help validation
+    """
+    from tfaot_pkg.cli.manual import help_for
+
+    return Result(document=None, text=help_for(context.find_root(), words or ()))
+
+
+@command()
+def version(session: Session) -> Result:
+    """Print the versions of this tool and of the Python that runs it.
+
+    Example: tfaot-pkg version --json
+    """
+    document = {
+        "tfaot_pkg": __version__,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+    }
+    text = f"tfaot-pkg {__version__} (Python {document['python']}, {document['platform']})"
+    return Result(document=document, text=text)
 
 
 @command("wheelhouse", "verbose")
@@ -111,7 +151,7 @@ def try_toolchain(
 
     # It becomes part of a requirement for pip, where 2.* or 2.19,<3 would mean some other release than the report says.
     if not re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+(rc[0-9]+)?", version):
-        raise typer.BadParameter("must be a full version such as 2.19.0 or 2.22.0rc0", param_hint="VERSION")
+        raise typer.BadParameter("must be a full version such as 2.19.0 or 2.22.0rc0", param_hint="TENSORFLOW")
     folder = output or Path(f"try-{version}")
     require_writable(folder / "report.md")
     with (

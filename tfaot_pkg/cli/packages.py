@@ -1,4 +1,4 @@
-"""Commands about packages: search, show, export, uninstall, verify-install, rebuild-check, yank, unyank, deprecate."""
+"""Commands about packages: search, show, list, export, uninstall, verify-install, rebuild-check, yank, deprecate."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import json
 import platform
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tfaot_pkg.cli.artifacts import OciLayoutOption, OciOption, PlainHttpFlag, export_artifact
 from tfaot_pkg.cli.channels import FollowOption
-from tfaot_pkg.cli.command import DEFAULT_PREFIX, PackageArgument, PrefixOption, Result, Session, command
+from tfaot_pkg.cli.command import PackageArgument, PrefixOption, Result, Session, command
 from tfaot_pkg.errors import NetworkError, RegistryError
 from tfaot_pkg.ground import reduced, reproducible
+from tfaot_pkg.ground.documents import fields_of
+from tfaot_pkg.ground.settings import DEFAULT_PREFIX
 from tfaot_pkg.ground.wording import AUTHORED, counted
 
 if TYPE_CHECKING:
@@ -25,9 +29,9 @@ if TYPE_CHECKING:
     from tfaot_pkg.package.prefix.manifest import PrefixReport
     from tfaot_pkg.pipeline.rebuild import Rebuilt
     from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
-    from tfaot_pkg.registry.folder import FolderRegistry
     from tfaot_pkg.registry.reader import RegistryReader, SearchResult
     from tfaot_pkg.registry.static import StaticRegistry
+    from tfaot_pkg.registry.writable import WritableRegistry
     from tfaot_pkg.verify.hashes import Hashes
     from tfaot_pkg.verify.installed import AnswersReport
 
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     for each in (search, show, export, uninstall, verify_install, yank, unyank, deprecate, rebuild_check, conan_home):
         app.command()(each)
+    app.command("list")(list_)
 
 
 @command("registry", "offline")
@@ -48,10 +53,30 @@ def search(
 
     Example: tfaot-pkg search tagger
     """
-    result = session.open_registry().search(text)
+    opened = session.open_registries()
+    results = {name: registry.search(text) for name, registry in opened.items()}
     # Lines are cut for terminals only: a program that reads a pipe gets whole descriptions.
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-    return Result(document=result, text=found_text(result, columns))
+    near = [] if any(each.found or each.yanked for each in results.values()) else _near(text, opened.values())
+    document = {
+        "found": [{**fields_of(one), "registry": name} for name, each in results.items() for one in each.found],
+        "yanked": [one for each in results.values() for one in each.yanked],
+        "damaged": [one for each in results.values() for one in each.damaged],
+        "near": near,
+    }
+    parts = [found_text(each, columns) for each in results.values()]
+    if len(parts) > 1:
+        parts = [f"{name}:\n{textwrap.indent(part, '  ')}" for name, part in zip(results, parts, strict=True)]
+    return Result(document=document, text="\n".join([*parts, *(f"did you mean {one}?" for one in near)]))
+
+
+def _near(text: str, registries: Iterable[StaticRegistry]) -> list[str]:
+    """Models whose names are like `text`."""
+    from tfaot_pkg.package.name import model_of
+    from tfaot_pkg.registry.reader import names_like
+
+    text = text.strip().lower()
+    return [model_of(name) for name in names_like(text, registries)] if text else []
 
 
 _NAMES, _LEAST = 48, 20
@@ -88,7 +113,7 @@ def show(
     validation: Annotated[bool, typer.Option("--validation", help="Print its validation report (JSON).")] = False,
     channel: FollowOption = "",
     arch: Annotated[
-        str, typer.Option("--arch", metavar="NAME", help="The package for this architecture: x86_64, aarch64.")
+        str, typer.Option("--arch", metavar="ARCH", help="The package for this architecture: x86_64, aarch64.")
     ] = "",
 ) -> Result:
     """Show one version of a package: interface, targets, origin; or one of its documents, as it was published.
@@ -99,7 +124,7 @@ def show(
     from tfaot_pkg.registry.files.layout import LATENCY
     from tfaot_pkg.registry.reader import INFO, VALIDATION
 
-    opened = session.open_registry()
+    opened = session.open_registry_of(package)
     entry = _shown(opened, package, channel, Constraints.parse(architecture=arch).machine)
     asked = {"provenance": provenance, "attestation": attestation, "sbom": sbom, "validation": validation}
     roles = [role for role, wanted in asked.items() if wanted]
@@ -268,14 +293,62 @@ def installed_text(done: Installed) -> str:
     return f"{done.name} {done.version}: {done.status} in {done.prefix}{before}"
 
 
+@command()
+def list_(
+    session: Session,
+    prefix: Annotated[
+        Path, typer.Argument(metavar="PREFIX", help="A prefix with installed packages.")
+    ] = DEFAULT_PREFIX,
+) -> Result:
+    """List the packages that are installed in a prefix.
+
+    Example: tfaot-pkg list external
+    """
+    from tfaot_pkg.package.prefix.manifest import list_prefix
+
+    found = list_prefix(prefix.absolute())
+    lines = [f"{one.name} {one.version}".rstrip() + " (interrupted: install it again)" * one.damaged for one in found]
+    return Result(
+        document={"prefix": str(prefix.absolute()), "packages": found},
+        text="\n".join(lines) or f"no package is installed in {prefix} (tfaot-pkg search lists what there is)",
+    )
+
+
 @command("registry", "offline")
 def export(
     session: Session,
     package: PackageArgument,
     *,
     source: Annotated[
-        Path, typer.Option("--source", metavar="DIR", help="The folder for the sources, which must not exist yet.")
-    ],
+        Path | None,
+        typer.Option(
+            "--source",
+            metavar="DIR",
+            help="Write the sources, which CMake and a C++17 compiler build without this tool, into this folder, which "
+            "must not exist yet. For packages whose spec has `package: {source: true}`.",
+        ),
+    ] = None,
+    wheel: Annotated[
+        Path | None,
+        typer.Option(
+            "--wheel",
+            metavar="DIR",
+            help="Write a wheel for each architecture into this folder: pip installs a Python module that needs NumPy "
+            "alone, with CMake and pkg-config files for C++.",
+        ),
+    ] = None,
+    conda: Annotated[
+        Path | None,
+        typer.Option(
+            "--conda",
+            metavar="DIR",
+            help="Write a conda package for each architecture, for C++ in an environment, and one of the headers that "
+            "models share, into the folders of this conda channel.",
+        ),
+    ] = None,
+    oci: OciOption = "",
+    oci_layout: OciLayoutOption = None,
+    plain_http: PlainHttpFlag = False,
     prefix: Annotated[
         Path | None,
         typer.Option(
@@ -284,21 +357,63 @@ def export(
             help="Take the package that is installed in this prefix. (default: from the registry)",
         ),
     ] = None,
+    arch: Annotated[
+        str,
+        typer.Option("--arch", metavar="ARCH", help="Wheels, conda packages and artifacts for this architecture only."),
+    ] = "",
 ) -> Result:
-    """Write the sources of a package, which CMake and a C++17 compiler build without this tool.
+    """Write a package in another form: its sources, a Python wheel, a conda package, or an OCI artifact.
 
-    For packages whose spec has `package: {source: true}`.
+    The package is verified as for an installation. Files that exist are not replaced.
 
-    Examples: tfaot-pkg export digits@1.0.0 --source digits; tfaot-pkg export digits --prefix external --source digits
+    Examples: tfaot-pkg export digits@1.0.0 --source digits; tfaot-pkg export digits@1.0.0 --wheel wheels; tfaot-pkg
+    export digits --prefix external --conda channel; tfaot-pkg export digits@1.0.0 --oci registry.example.org/ada/digits
     """
+    forms = {"--source": source, "--wheel": wheel, "--conda": conda, "--oci": oci or None, "--oci-layout": oci_layout}
+    form = _chosen(forms)
+    if prefix is not None and (session.registry is not None or session.flags.offline or arch):
+        raise typer.BadParameter("--prefix asks no registry: leave out --registry, --offline and --arch")
+    if form in ("--oci", "--oci-layout"):
+        if prefix is not None:
+            raise typer.BadParameter("an artifact has what was published: leave out --prefix")
+        return export_artifact(session, package, oci_layout or oci, arch, plain_http=plain_http)
+    if plain_http:
+        raise typer.BadParameter("--plain-http needs --oci")
+    if source is not None:
+        return _export_source(session, package, source, prefix, arch)
+    from tfaot_pkg.pipeline.distributions import exporting
+    from tfaot_pkg.registry.dependencies.resolution import Constraints
+
+    kind: exporting.Kind = "wheel" if wheel is not None else "conda"
+    folder = wheel or conda
+    assert folder is not None
+    if prefix is not None:
+        done = exporting.export_installed(prefix, package, kind, folder)
+    else:
+        machine = Constraints.parse(architecture=arch).machine if arch else ""
+        done = exporting.export_published(session.open_registry_of(package), package, kind, folder, machine)
+    lines = [f"{done.name} {done.version}: wrote {path}" for path in done.files]
+    return Result(document=done, text="\n".join(lines))
+
+
+def _chosen(forms: Mapping[str, object]) -> str:
+    """The one of `forms` that is given."""
+    given = [name for name, value in forms.items() if value is not None]
+    if len(given) != 1:
+        *others, last = forms
+        raise typer.BadParameter(f"name one of {', '.join(others)} and {last}")
+    return given[0]
+
+
+def _export_source(session: Session, package: str, folder: Path, prefix: Path | None, arch: str) -> Result:
     from tfaot_pkg.registry.source_export import export_installed, export_published
 
+    if arch:
+        raise typer.BadParameter("sources are for all architectures: leave out --arch")
     if prefix is not None:
-        if session.registry is not None or session.flags.offline:
-            raise typer.BadParameter("--prefix asks no registry: leave out --registry and --offline")
-        done = export_installed(prefix, package, source)
+        done = export_installed(prefix, package, folder)
     else:
-        done = export_published(session.open_registry(), package, source)
+        done = export_published(session.open_registry_of(package), package, folder)
     files = counted(done.files, "file")
     return Result(document=done, text=f"{done.name} {done.version}: wrote {files} into {done.folder}")
 
@@ -414,7 +529,7 @@ def rebuild_check(
     from tfaot_pkg.pipeline.rebuild import Means
     from tfaot_pkg.pipeline.rebuild import rebuild_check as rebuild
 
-    opened = session.open_registry()
+    opened = session.open_registry_of(package)
     means = Means(
         folders=session.folders,
         progress=session.progress,
@@ -476,7 +591,7 @@ def unyank(
     return Result(document={"entry": entry}, text=f"{entry}: not yanked")
 
 
-def _update_catalogue(registry: FolderRegistry, package: str, session: Session) -> None:
+def _update_catalogue(registry: WritableRegistry, package: str, session: Session) -> None:
     from tfaot_pkg.catalogue.render import update_or_note
 
     update_or_note(registry, package, session.progress)
@@ -495,7 +610,7 @@ def _name_and_version(text: str) -> tuple[str, str]:
 @command("registry", "keys", "passphrase_file")
 def deprecate(
     session: Session,
-    package: Annotated[str, typer.Argument(metavar="NAME", help="The package, with all its versions.")],
+    package: Annotated[str, typer.Argument(metavar="PACKAGE", help="The package, with all its versions.")],
     *,
     use: Annotated[str, typer.Option(metavar="OTHER", help="The package to use instead.")] = "",
     reason: Annotated[str, typer.Option(help="Why.")] = "",

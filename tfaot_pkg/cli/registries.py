@@ -1,4 +1,7 @@
-"""Commands for the maintainers of registries: init, refresh, verify, gc, render, and serve. Keys: registry_keys.py."""
+"""Commands for the maintainers of registries: init, refresh, verify, retire, gc, render, and serve.
+
+Keys: registry_keys.py.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,20 @@ import typer
 
 from tfaot_pkg.cli import registry_keys
 from tfaot_pkg.cli.command import DryRunFlag, Result, Session, command, said
-from tfaot_pkg.errors import TfaotError
+from tfaot_pkg.cli.groups import Group
+from tfaot_pkg.errors import RegistryError, TfaotError
 from tfaot_pkg.ground.wording import counted, say, say_json
 
 if TYPE_CHECKING:
     from tfaot_pkg.catalogue.render import Rendered
     from tfaot_pkg.registry.audit import Audit, Collected
+    from tfaot_pkg.registry.places import Place
 
-app = typer.Typer(name="registry", help="Make, sign, check and name registries.", no_args_is_help=True)
+app = typer.Typer(cls=Group, name="registry", help="Make, sign, check and name registries.", no_args_is_help=True)
 
 
 def register(parent: typer.Typer) -> None:
-    for each in (init, refresh, verify, gc, render):
+    for each in (init, refresh, verify, retire, gc, render):
         app.command()(each)
     registry_keys.register(app)
     parent.add_typer(app, name="registry")
@@ -31,7 +36,10 @@ def register(parent: typer.Typer) -> None:
 @command("passphrase_file", "no_passphrase")
 def init(
     session: Session,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The registry's folder: a new or empty one.")],
+    place: Annotated[
+        str,
+        typer.Argument(metavar="DIR", help="The registry's folder, new or empty; or s3://BUCKET/PREFIX, of a bucket."),
+    ],
     *,
     keys: Annotated[Path, typer.Option("--keys", metavar="FOLDER", help="The folder for the keys, outside of DIR.")],
     threshold: Annotated[int, typer.Option(help="How many root keys must sign a key rotation.")] = 1,
@@ -58,7 +66,7 @@ def init(
 
     Example: tfaot-pkg registry init /srv/models --keys ~/registry-keys --root-keys 3 --threshold 2
     """
-    from tfaot_pkg.errors import RegistryError
+    from tfaot_pkg.registry.places import bucket_meant
     from tfaot_pkg.registry.signing import Plan, initialize
     from tfaot_pkg.registry.trust.keys import ROLES
     from tfaot_pkg.registry.trust.roles import Lifetimes
@@ -71,7 +79,7 @@ def init(
         root_keys=root_keys, threshold=threshold, bits=bins, lifetimes=Lifetimes.parse(expires or ()), uris=uris
     )
     passphrase, secrets = session.new_passphrase()
-    made = initialize(folder, keys, plan, passphrase=passphrase, secrets=secrets)
+    made = initialize(bucket_meant(place) or Path(place), keys, plan, passphrase=passphrase, secrets=secrets)
     text = (
         f"{made.registry}: a signed registry\nkeys: {made.keys} (move the root keys to a safe place, and keep copies)\n"
         f"fingerprint of its root, for users: {made.fingerprint}\n"
@@ -151,6 +159,52 @@ def gc(
     return Result(document=done, text=_collected_text(done))
 
 
+@command("registry_argument", "keys", "passphrase_file")
+def retire(
+    session: Session,
+    *,
+    keep_builds: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Keep the newest N builds of each version and toolchain. (default: all)"),
+    ] = None,
+    keep_toolchains: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Keep the builds of a version with the newest N toolchains. (default: all)"
+        ),
+    ] = None,
+    lock: Annotated[
+        list[Path] | None,
+        typer.Option("--lock", metavar="FILE", help="A lock file whose builds stay. Repeatable."),
+    ] = None,
+    dry_run: DryRunFlag = False,
+) -> Result:
+    """Let old builds of nights go: they keep their place in the index, and `gc` removes their files after its grace.
+
+    What a channel has, or would get back by a rollback, stays, as do versions that no night published, and yanked ones.
+
+    Example: tfaot-pkg registry retire /srv/models --keep-builds 3 --lock analysis/tfaot.lock --dry-run
+    """
+    from tfaot_pkg.catalogue.render import update_or_note
+    from tfaot_pkg.registry.dependencies.lock import Lock
+    from tfaot_pkg.registry.retention import Retention, locked_trees
+    from tfaot_pkg.registry.retention import retire as retire_in
+
+    if keep_builds is None and keep_toolchains is None:
+        raise typer.BadParameter("say what to keep: --keep-builds N, --keep-toolchains N or both")
+    trees = {tree for path in lock or () for tree in locked_trees(Lock.read(path))}
+    registry = session.writable_registry()
+    rules = Retention(builds=keep_builds, toolchains=keep_toolchains, trees=frozenset(trees))
+    done = retire_in(registry, rules, dry_run=dry_run)
+    for name in () if dry_run else done:
+        update_or_note(registry, name, session.progress)
+    lines = [f"{name}@{version}" for name, versions in done.items() for version in versions]
+    what = "would be retired" if dry_run else "retired"
+    text = "\n".join([*lines[:_SHOWN], *([f"... and {len(lines) - _SHOWN:,} more"] * (len(lines) > _SHOWN))])
+    document = {"retired": done, "dry_run": dry_run}
+    return Result(document=document, text=f"{text}\n{counted(len(lines), 'build')} {what}".strip())
+
+
 _SHOWN = 5
 """How many removed files the text names."""
 
@@ -203,12 +257,18 @@ def render(
 
     # Pages only show the address: whether plain http is accepted is decided by each client.
     address = Address.parse(url, allow_http=True).url if url else ""
-    folder = output.absolute() if output is not None else session.registry_folder() / FOLDER
+    folder = output.absolute() if output is not None else _folder(session.registry_place()) / FOLDER
     downloads = downloads_of(log) if log else None
     done = render_catalogue(
         session.open_registry(), folder, url=address, downloads=downloads, progress=session.progress
     )
     return Result(document=done, text=_rendered_text(done))
+
+
+def _folder(place: Place) -> Path:
+    if not isinstance(place, Path):
+        raise RegistryError(f"{place} has no folder for the catalogue", hint="name one with -o, and upload it")
+    return place
 
 
 def _rendered_text(done: Rendered) -> str:

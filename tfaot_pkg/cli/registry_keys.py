@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tfaot_pkg.cli.command import Result, Session, command
+from tfaot_pkg.cli.groups import Group
 
 if TYPE_CHECKING:
     from tfaot_pkg.registry.signing_keys import KeysChanged
 
-keys_app = typer.Typer(name="keys", help="Who may sign a registry.", no_args_is_help=True)
+keys_app = typer.Typer(cls=Group, name="keys", help="Who may sign a registry.", no_args_is_help=True)
 
 RoleArgument = Annotated[str, typer.Argument(metavar="ROLE", help="root, release, snapshot or timestamp.")]
 ThresholdOption = Annotated[

@@ -1,4 +1,4 @@
-"""Commands about servers that have a name: registry add, list, remove; conan-remote add, list, remove."""
+"""Commands about servers that have a name: registry add, list, order, remove; conan-remote add, list, sync, remove."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tfaot_pkg.cli.command import Result, Session, command
+from tfaot_pkg.cli.groups import Group
+from tfaot_pkg.cli.nightly.run import sync_conan_remote
 from tfaot_pkg.errors import ConanError, RegistryError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tfaot_pkg.pipeline.conan.package import ConanHome
     from tfaot_pkg.pipeline.conan.upload import ConanRemote, Credentials, Uploaded
     from tfaot_pkg.pipeline.publish import Publication
@@ -25,10 +29,12 @@ def register(app: typer.Typer, registry: typer.Typer) -> None:
     """`registry` is the group of all commands about registries."""
     registry.command("add")(add_registry)
     registry.command("list")(list_registries)
+    registry.command("order")(order_registries)
     registry.command("remove")(remove_registry)
-    group = typer.Typer(help="Conan remotes that `publish --remote` uploads to.", no_args_is_help=True)
+    group = typer.Typer(cls=Group, help="Conan remotes that `publish --remote` uploads to.", no_args_is_help=True)
     group.command("add")(add_conan_remote)
     group.command("list")(list_conan_remotes)
+    group.command("sync")(sync_conan_remote)
     group.command("remove")(remove_conan_remote)
     app.add_typer(group, name="conan-remote")
 
@@ -37,7 +43,9 @@ def register(app: typer.Typer, registry: typer.Typer) -> None:
 def add_registry(
     session: Session,
     name: NameArgument,
-    url: Annotated[str, typer.Argument(metavar="URL", help="The address of the registry's folder, https://...")],
+    url: Annotated[
+        str, typer.Argument(metavar="URL|DIR", help="The address of the registry's folder, https://..., or the folder.")
+    ],
     *,
     root: Annotated[
         Path | None,
@@ -52,24 +60,28 @@ def add_registry(
     unsigned: Annotated[bool, typer.Option("--unsigned", help="Accept a registry without signatures.")] = False,
     allow_http: Annotated[bool, typer.Option("--allow-http", help="Accept plain http to another machine.")] = False,
 ) -> Result:
-    """Give a registry on a server a name, and pin the root that verifies everything in it.
+    """Give a registry a name, and pin the root that verifies everything in it. It is on a server or in a folder.
 
-    Get the root or its fingerprint from the registry's maintainer, and not from that server.
+    Get the root or its fingerprint from the registry's maintainer, and not from that server or folder.
 
-    Example: tfaot-pkg registry add cms https://models.example.org/registry --fingerprint 3f5c...
+    Examples: tfaot-pkg registry add cms https://models.example.org/registry --fingerprint 3f5c...;
+    tfaot-pkg registry add cms /media/mirror --root 1.root.json
     """
-    from tfaot_pkg.registry.remote.address import Address
+    from tfaot_pkg.registry.places import bucket_meant
+    from tfaot_pkg.registry.remote.address import Address, is_url
     from tfaot_pkg.registry.remote.named import Trusting, add_remote
 
-    address = Address.parse(url, allow_http=allow_http)
+    is_folder, bucket = not is_url(url) and Path(url).is_dir(), bucket_meant(url)
+    address = Path(url) if is_folder else bucket or Address.parse(url, allow_http=allow_http)
     trusting = Trusting(root=root, fingerprint=fingerprint, unsigned=unsigned)
     remote, is_new = add_remote(name, address, trusting, session.folders, progress=session.progress)
-    lines = [f"{remote.name}: {remote.address.url} {'added' if is_new else 'was known already'}"]
+    lines = [f"{remote.name}: {remote.url} {'added' if is_new else 'was known already'}"]
     if remote.root is not None:
         lines.append(f"pinned root: {remote.fingerprint}")
     else:
-        lines.append("note: it is unsigned: whoever controls that server, or the connection, can give you anything")
-    if remote.address.url.startswith("http://") and remote.address.allow_http:
+        who = "can write there" if is_folder or bucket else "controls that server, or the connection,"
+        lines.append(f"note: it is unsigned: whoever {who} can give you anything")
+    if remote.url.startswith("http://") and remote.allow_http:
         signed = "changes would be noticed, because it is signed; " if remote.root is not None else ""
         lines.append(f"note: plain http: {signed}what you fetch can be read and withheld on the way")
     return Result(document={**remote.as_dict(), "status": "added" if is_new else "known"}, text="\n".join(lines))
@@ -77,18 +89,45 @@ def add_registry(
 
 @command()
 def list_registries(session: Session) -> Result:
-    """List the registries that have a name.
+    """List the registries that have a name, and which are asked without --registry, the first one first.
 
     Example: tfaot-pkg registry list --json
     """
-    from tfaot_pkg.registry.remote.named import Remotes
+    from tfaot_pkg.registry.remote.named import Remotes, standing
 
-    remotes = Remotes.of(session.folders).all()
+    remotes, order = Remotes.of(session.folders).all(), standing(session.folders)
     lines = [
-        f"{one.name}: {one.address.url} ({f'root {one.fingerprint[:16]}' if one.root is not None else 'unsigned'})"
+        f"{one.name}: {one.url} ({f'root {one.fingerprint[:16]}' if one.root is not None else 'unsigned'})"
         for one in remotes
     ]
-    return Result(document={"registries": remotes}, text="\n".join(lines) or "none")
+    if order:
+        lines.append(_order_text(order))
+    return Result(document={"registries": remotes, "order": order}, text="\n".join(lines) or "none")
+
+
+def _order_text(order: Sequence[str]) -> str:
+    return f"asked without --registry: {', '.join(order)}"
+
+
+@command()
+def order_registries(
+    session: Session,
+    registries: Annotated[
+        list[str],
+        typer.Argument(metavar="REGISTRY", help="Names (registry add) or folders: what is asked first in front."),
+    ],
+) -> Result:
+    """Say which registries are asked first for a package without --registry. The first that has the package gives it.
+
+    Those that are not named come after these, and your own in front unless its folder is named. The variable
+    TFAOT_REGISTRY names one that is asked alone.
+
+    Example: tfaot-pkg registry order cms hep
+    """
+    from tfaot_pkg.registry.remote.named import set_order
+
+    order = set_order(registries, session.folders)
+    return Result(document={"order": order}, text=_order_text(order))
 
 
 @command()
@@ -104,8 +143,8 @@ def remove_registry(session: Session, name: NameArgument) -> Result:
 
     removed = Remotes.of(session.folders).remove(name)
     # Last: if this fails, only space is lost, because nothing reads the cache of a forgotten registry.
-    shutil.rmtree(RemoteCache.of(removed.address.url, session.folders).root, ignore_errors=True)
-    return Result(document=removed, text=f"{name}: {removed.address.url} removed")
+    shutil.rmtree(RemoteCache.of(removed.url, session.folders).root, ignore_errors=True)
+    return Result(document=removed, text=f"{name}: {removed.url} removed")
 
 
 @command()
