@@ -39,6 +39,7 @@ print(json.dumps(found[0].tolist()))
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.coverage
 def test_the_example_computes_its_own_operation_in_cpp(shared_home_folder: Path, tmp_path: Path) -> None:
     prefix = tmp_path / "prefix"

@@ -52,7 +52,7 @@ def test_find_package_in_a_moved_prefix_in_a_path_with_blanks(
             assert not [name for name in needed(program) if "tensorflow" in name]
 
 
-@pytest.mark.sweep("OFF-False")
+@pytest.mark.sweep(night=["OFF-False"])
 @pytest.mark.parametrize(("option", "shared"), [("ON", True), ("OFF", False)])
 def test_build_shared_libs_chooses_in_a_prefix_of_build(
     option: str, shared: bool, built: Path, check: Check, tmp_path: Path
@@ -63,6 +63,7 @@ def test_build_shared_libs_chooses_in_a_prefix_of_build(
     assert needed(build / "default-17") & MODELS == (MODELS if shared else set())
 
 
+@pytest.mark.nightly
 def test_a_program_is_installed_with_its_models(moved: Path, check: Check, tmp_path: Path) -> None:
     build = cmake_build(tmp_path / "build", f"-DCMAKE_PREFIX_PATH={moved}", "-DKINDS=shared")
     shutil.copytree(moved / "lib", tmp_path / "elsewhere")

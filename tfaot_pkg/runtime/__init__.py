@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tfaot_pkg.ground.arrays import Array
-from tfaot_pkg.runtime.loader import Model, RunError, load
+from tfaot_pkg.runtime.loader import RunError, load
+from tfaot_pkg.runtime.model import Model
 
 __all__ = ["Array", "Model", "RunError", "load"]

@@ -211,6 +211,11 @@ class SharedCode:
     def memory(self) -> int:
         return int(self._table.kept_bytes())
 
+    def address(self) -> tuple[int, int] | None:
+        """The addresses of `compute` and of the code; None if a team computes calls together."""
+        compute, code = ctypes.cast(self._table.compute, ctypes.c_void_p).value, self._code.value
+        return None if self._team is not None or not compute or not code else (compute, code)
+
     def use_tiles(self, use: bool = True) -> bool:
         if self._table.struct_size < CModel.permit.offset + CModel.permit.size:
             return False  # older libraries end before

@@ -189,7 +189,7 @@ typedef struct tfaot_info {
   const char* name;           /**< of the model */
   const char* version;        /**< of the model */
   const char* uid;            /**< digest of the model's content, 12 hexadecimal digits */
-  const char* toolchain;      /**< "tensorflow 2.17.1" */
+  const char* toolchain;      /**< of its code: "tensorflow 2.17.1", or this tool for a program */
   size_t num_inputs;          /**< number of `inputs` */
   const tfaot_tensor* inputs; /**< in the order that `run` takes them */
   size_t num_outputs;         /**< number of `outputs` */

@@ -5,6 +5,7 @@
 #include <tfaot/abi.h>
 #include <tfaot/arrays.h>
 #include <tfaot/batching.h>
+#include <tfaot/columns.h>
 #include <tfaot/complex.h>
 #include <tfaot/dynamic.h>
 #include <tfaot/error.h>

@@ -11,7 +11,7 @@
 #endif
 
 // 10000 * major + 100 * minor + patch
-#define TFAOT_HEADERS_VERSION 10600
+#define TFAOT_HEADERS_VERSION 10700
 
 // The C++ types live in the inline namespace tfaot::v2, which changes when their layout or meaning does, so that
 // objects compiled against different headers never share code. Nor do those compiled without exceptions, in which
