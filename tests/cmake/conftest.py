@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import completed
 from tests.package.conftest import build_fake_libraries, make_contents, make_spec, write_tree
 from tfaot_pkg.ground import resources
 from tfaot_pkg.ground.keys import key_of
@@ -89,7 +89,7 @@ class Project:
 
     def configure(self, *options: str, code: int = 0) -> Configured:
         argv = self.argv(*options)
-        done = subprocess.run(argv, env=dict(self.env), capture_output=True, text=True, timeout=100, check=False)
+        done = completed(argv, env=self.env, timeout=100)
         text = done.stdout + done.stderr
         assert done.returncode == code, text
         return Configured(code=done.returncode, text=text)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cmake.conftest import REPOSITORY, TOOLS, MakeProject, Project, add_model
+from tests.commands import completed
 from tests.consumers.conftest import cmake_build, environment
 from tests.samples import Published, recipe, tfaot
 from tfaot_pkg import __version__
@@ -48,7 +49,7 @@ def plain(text: str) -> str:
 
 def build_and_run(project: Project) -> str:
     argv = [f"{TOOLS}/cmake", "--build", str(project.build)]
-    subprocess.run(argv, env=dict(project.env), check=True, capture_output=True, timeout=100)
+    completed(argv, env=project.env, timeout=100).check_returncode()
     return run([project.build / "program"]).stdout
 
 
