@@ -33,15 +33,32 @@ def run_command(
     words, variables = [*map(str, arguments)], {**(os.environ if env is None else env)}
     argv = [sys.executable, "-m", "tfaot_pkg", *words]
     if _of_start(variables) != _of_start(os.environ):
-        return subprocess.run(
-            argv, cwd=cwd, env=variables, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=timeout, check=False,
-        )  # fmt: skip
+        return completed(argv, cwd=cwd, env=variables, timeout=timeout)
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         request = json.dumps({"argv": words, "cwd": str(cwd or Path.cwd()), "env": variables})
         code = _ended(request, output, errors, argv, timeout)
         printed = [_text(file) for file in (output, errors)]
     return subprocess.CompletedProcess(argv, code, *printed)
+
+
+def completed(
+    argv: Sequence[str | Path], *, timeout: float, cwd: str | Path | None = None, env: _Environment | None = None,
+) -> subprocess.CompletedProcess[str]:  # fmt: skip
+    """`argv`, ended. Raises subprocess.TimeoutExpired; then its process group was killed.
+
+    subprocess.run would kill the program alone: what it had started would go on, and slow down all tests after this one.
+    """
+    words = [*map(str, argv)]
+    with subprocess.Popen(
+        words, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            printed = process.communicate(timeout=timeout)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(words, process.returncode, *printed)
 
 
 def _of_start(environment: _Environment) -> dict[str, str]:

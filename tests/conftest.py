@@ -8,7 +8,7 @@ import platform
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,13 +19,14 @@ from tests.kept import saved_models
 from tests.samples import Published, Sample, publish_samples, read_samples
 from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
 from tfaot_pkg.frontends.toolchain.environment import ensure
+from tfaot_pkg.ground import resources
 from tfaot_pkg.ground.process import run
 from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.ground.settings import Folders
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
-pytest_plugins = ["tests.order", "tests.sweeps", "tests.wording"]
+pytest_plugins = ["tests.buckets", "tests.order", "tests.sweeps", "tests.wording"]
 
 # Thousands of collected tests are objects that live to the end: to look through them again and again would take a fifth of
 # the time of a collection.
@@ -88,7 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _no_user_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_user_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No test reads or writes the user's own folders, whatever it does with the environment."""
     empty = tmp_path_factory.getbasetemp() / "no-home"
     empty.mkdir(exist_ok=True)
@@ -97,6 +98,10 @@ def _no_user_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
     monkeypatch.setenv("PYTEST_DEBUG_TEMPROOT", str(empty))
     monkeypatch.setenv("TFAOT_HOME", str(empty / "tfaot"))
     monkeypatch.setenv("CONAN_HOME", str(empty / "conan"))
+    yield
+    # The folders of a test that passes are deleted: to later tests its files of the tool would be changed ones.
+    for path in [path for path in resources._stamps if path.is_relative_to(empty.parent)]:
+        del resources._stamps[path]
 
 
 @pytest.fixture

@@ -3,13 +3,15 @@
     @pytest.mark.sweep("dense-2.17.1", "fft-*")     of a test's cases, these
     pytestmark = pytest.mark.sweep("test_one")      of a module's tests, these
 
-Names are a test's, with or without its case, or those of cases; `*` stands for anything. The rest is `nightly`. A second
-argument leaves most of it to `make test-release`:
+Names are a test's, with or without its case, or those of cases; `*` stands for anything. The rest is `nightly`: of it, the
+night runs one of nine, drawn by a checksum of their names, and leaves the others to `make test-release`. An argument
+says otherwise:
 
     @pytest.mark.sweep("dense-*", night=["conv-2.21.0"])  of the rest, the night runs these
-    @pytest.mark.sweep("dense-*", night=3)                one of three, drawn by a checksum of their names
+    @pytest.mark.sweep("dense-*", night=5)                one of five
+    @pytest.mark.sweep("dense-*", night=1)                all
 
-`release` marks tests of which the night runs none: they are `nightly`, too.
+Of tests that are `nightly` without a sweep, the night runs one of four, drawn likewise. `release` marks tests of which the night runs none: they are `nightly`, too.
 """
 
 from __future__ import annotations
@@ -21,14 +23,17 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
+_FEW, _DRAW = 4, 9
 UNKNOWN = pytest.StashKey[list[str]]()
 """Names of sweeps that no case has; nothing if only some tests were collected."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
+    if item.get_closest_marker("nightly") and not item.get_closest_marker("sweep") and not _is_at_night(item, _FEW):
+        item.add_marker(pytest.mark.release)
     if not all(_is_named(item, mark.args) for mark in item.iter_markers("sweep")):
         item.add_marker(pytest.mark.nightly)
-        if not all(_is_at_night(item, mark.kwargs.get("night", 1)) for mark in item.iter_markers("sweep")):
+        if not all(_is_at_night(item, mark.kwargs.get("night", _DRAW)) for mark in item.iter_markers("sweep")):
             item.add_marker(pytest.mark.release)
     elif item.get_closest_marker("release"):
         item.add_marker(pytest.mark.nightly)

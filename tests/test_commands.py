@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.commands import run_command
+from tests.commands import completed, run_command
 from tfaot_pkg.registry.folder import FolderRegistry
 
 pytestmark = pytest.mark.slow
@@ -42,3 +43,20 @@ def test_it_is_killed_when_its_time_is_over(tmp_path: Path) -> None:
     FolderRegistry.create(tmp_path / "registry")
     with pytest.raises(subprocess.TimeoutExpired):
         run_command(["serve", tmp_path / "registry", "--port", "0"], timeout=1)
+
+
+def test_what_a_program_started_ends_with_it_after_its_time(tmp_path: Path) -> None:
+    with pytest.raises(subprocess.TimeoutExpired):
+        completed(["bash", "-c", f"sleep 300 & echo $! > {tmp_path}/started; wait"], timeout=2)
+    started = int((tmp_path / "started").read_text())
+    deadline = time.monotonic() + 30
+    while is_running(started):
+        assert time.monotonic() < deadline, "it goes on"
+        time.sleep(0.05)
+
+
+def is_running(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

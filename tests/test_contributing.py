@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import completed
 from tools import lock_requirements
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -85,7 +86,7 @@ def test_who_follows_the_pages_has_what_they_add(copy: Path) -> None:
 def _run(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable if words[0] == "python" else words[0], *words[1:]]
     environment = {**os.environ, "PYTHONPATH": str(folder)}
-    return subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    return completed(argv, cwd=folder, env=environment, timeout=300)
 
 
 def test_a_change_that_does_not_fit_is_told() -> None:

@@ -142,7 +142,7 @@ def test_the_architecture_page_shows_the_layers_that_are_checked() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text()
     shown = [
         sorted(line.split())
-        for line in re.findall(r"^```\n(cli\n.*?)^```", page, re.MULTILINE | re.DOTALL)[0].splitlines()
+        for line in re.findall(r"^```\n(live\n.*?)^```", page, re.MULTILINE | re.DOTALL)[0].splitlines()
     ]
     listed = re.findall(r"^layers = \[\n(.*?)^\]", (ROOT / "pyproject.toml").read_text(), re.MULTILINE | re.DOTALL)[0]
     hidden = {"__main__", "_version"}

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from tests.commands import completed
 from tests.server.conftest import free_port
 from tfaot_pkg.ground.process import run
 
@@ -54,11 +54,13 @@ def followed(page: Path, home: Path, folder: Path, environment: dict[str, str]) 
         re.sub(r"^.*--port 8080 .*&\n", started, commands, flags=re.MULTILINE).replace("8080", port)
         for commands, _ in _STEP.findall(page.read_text())
     ]
-    script = "set -euo pipefail\ntrap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n" + f"echo '{_MARK}'\n".join(blocks)
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=folder, env={**environment, "HOME": str(home), "LC_ALL": "C.UTF-8"}, text=True,
-        timeout=800, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+    script = (
+        "exec 2>&1\nset -euo pipefail\ntrap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n"
+        + f"echo '{_MARK}'\n".join(blocks)
+    )
+    done = completed(
+        ["bash", "-c", script], cwd=folder, env={**environment, "HOME": str(home), "LC_ALL": "C.UTF-8"}, timeout=800
+    )
     assert done.returncode == 0, done.stdout
     return [alike(text.replace(f":{port}/", ":8080/"), home) for text in done.stdout.split(f"{_MARK}\n")]
 
@@ -73,12 +75,9 @@ def is_shown(shown: str, printed: str) -> bool:
 @pytest.mark.sweep(
     night=[
         "troubleshooting.md",
-        "toolchains.md",
         "custom-operations.md",
         "nightly.md",
-        "state-and-training.md",
         "run-a-signed-registry.md",
-        "from-trees.md",
     ]
 )
 @pytest.mark.parametrize("name", _RUN)
@@ -107,6 +106,7 @@ def test_the_commands_of_a_how_to_page_print_what_it_shows(
     assert not wrong, "\n\n".join(f"the page shows:\n{want}\nbut the commands print:\n{got}" for want, got in wrong)
 
 
+@pytest.mark.sweep(night=["*"])
 def test_the_tutorial_works_as_written_with_the_wheel_alone(
     tmp_path: Path, shared_home_folder: Path, toolchain_python: Path
 ) -> None:

@@ -143,6 +143,7 @@ def publish_tree(published: Published, tree: Path, root: Path, **changes: Any) -
     return registry
 
 
+@pytest.mark.nightly
 def test_a_library_that_did_not_come_from_the_source_is_found(
     published: Published, means: Means, tmp_path: Path
 ) -> None:
@@ -230,7 +231,7 @@ def test_show_reads_documents_without_fetching_the_package(published: Published,
     copy = tmp_path / "registry"
     shutil.copytree(published.registry, copy)
     opened = FolderRegistry.open(copy)
-    opened.blobs.path(opened.resolve("wine").blobs["prefix"]).unlink()
+    opened.blob_file(opened.resolve("wine").blobs["prefix"]).unlink()
     assert "machine-learning-model" in tfaot(published.home, "show", "wine", "--registry", copy, "--sbom")
 
 

@@ -36,7 +36,7 @@ def test_plain(): ...
 _MODULE = """
 import pytest
 
-pytestmark = pytest.mark.sweep("test_one", "test_two[x]")
+pytestmark = pytest.mark.sweep("test_one", "test_two[x]", night=1)
 
 def test_one(): ...
 
@@ -51,6 +51,17 @@ def test_four(): ...
 @pytest.mark.sweep(night=2)
 @pytest.mark.parametrize("case", range(100))
 def test_drawn(case): ...
+
+@pytest.mark.sweep()
+@pytest.mark.parametrize("case", range(100))
+def test_usual(case): ...
+"""
+_PLAIN = """
+import pytest
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("case", range(100))
+def test_plain(case): ...
 """
 
 
@@ -72,16 +83,18 @@ def collect(folder: Path, files: dict[str, str], *arguments: str) -> set[str]:
 
 @pytest.mark.slow
 def test_of_a_sweep_only_the_named_cases_are_left_by_day(tmp_path: Path) -> None:
-    files = {"test_function.py": _SWEEP, "test_module.py": _MODULE}
+    files = {"test_function.py": _SWEEP, "test_module.py": _MODULE, "test_nightly.py": _PLAIN}
     by_day = {"test_swept[a-1]", "test_swept[b-1]", "test_swept[b-2]", "test_plain", "test_one", "test_two[x]"}
     left_out = {"test_swept[a-2]", "test_swept[c-1]", "test_four"}
     at_night = {"test_swept[c-2]", "test_two[y]", "test_three"}
-    drawn = {f"test_drawn[{number}]" for number in range(100)}
+    names = ("drawn", "usual", "plain")
+    drawn, usual, plain = ({f"test_{name}[{number}]" for number in range(100)} for name in names)
     assert collect(tmp_path, files, "-m", "not nightly") == by_day
-    assert collect(tmp_path, files, "-m", "nightly") == at_night | left_out | drawn
-    half = collect(tmp_path, files, "-m", "nightly and not release") - at_night
-    assert half < drawn and 30 < len(half) < 70
-    assert collect(tmp_path, files, "-m", "release") == left_out | (drawn - half)
+    assert collect(tmp_path, files, "-m", "nightly") == at_night | left_out | drawn | usual | plain
+    chosen = collect(tmp_path, files, "-m", "nightly and not release") - at_night
+    assert chosen <= drawn | usual | plain and 5 < len(chosen & usual) < 20
+    assert 30 < len(chosen & drawn) < 70 and 15 < len(chosen & plain) < 40
+    assert collect(tmp_path, files, "-m", "release") == left_out | ((drawn | usual | plain) - chosen)
 
 
 _LENGTHS = """

@@ -171,7 +171,7 @@ def test_the_interpreter_ends_while_threads_wait(library: Path, end: str) -> Non
 def test_a_library_without_threads_computes_on_the_calling_thread(
     library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tfaot_pkg.runtime import loader
+    from tfaot_pkg.runtime import model as module
     from tfaot_pkg.runtime.c_interface import CModel, table_of
 
     def former(path: Path) -> Any:
@@ -179,6 +179,6 @@ def test_a_library_without_threads_computes_on_the_calling_thread(
         table.struct_size = CModel.team_scratch_bytes.offset
         return table
 
-    monkeypatch.setattr(loader, "table_of", former)
+    monkeypatch.setattr(module, "table_of", former)
     model = load(library, threads=2)
     assert model.threads == 1 and most_threads(model) == 1

@@ -86,7 +86,7 @@ def test_times_memory_answers_and_limits_are_kept(
     }
 
 
-@pytest.mark.sweep("error-*", "*-time", night=2)
+@pytest.mark.sweep("error-*", "*-time", night=10)
 @pytest.mark.parametrize("operation", ["start", "time", "answers", "memory"])
 @pytest.mark.parametrize(
     ("fault", "says"),

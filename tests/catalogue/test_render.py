@@ -21,6 +21,7 @@ from tests.catalogue.registries import (
 )
 from tests.registry.signing import make_signed
 from tests.wording import reported
+from tfaot_pkg.catalogue.difference import _made_of
 from tfaot_pkg.catalogue.render import FOLDER, HOME, render, update, update_or_note
 from tfaot_pkg.catalogue.tree import LEAF
 from tfaot_pkg.errors import RegistryError, StorageError
@@ -441,3 +442,25 @@ def _offered(site: Path) -> str:
     found = re.search(r"1\.0\.0\+tf[0-9.]+b1", row)
     assert found is not None
     return found[0]
+
+
+def test_a_version_says_which_inputs_differ_from_the_version_before() -> None:
+    def provenance(model: str, compiler: str, version: str) -> dict[str, Any]:
+        pinned = {"name": "numpy", "uri": "pkg:pypi/numpy", "digest": {"sha256": model}}
+        return {
+            "predicate": {
+                "buildDefinition": {
+                    "externalParameters": {"spec": {"model": {"name": "m", "version": version}}},
+                    "internalParameters": {"compiler": {"version": compiler}, "toolchain": {"identity": "t"}},
+                    "resolvedDependencies": [{"name": "model", "digest": {"sha256": model}}, pinned],
+                },
+                "runDetails": {"builder": {"version": {"tfaot-pkg": "1"}}},
+            }
+        }
+
+    one = provenance("a", "12", "1.0")
+    told = [
+        _made_of(one, other)[0].after for other in (one, provenance("a", "13", "1.1"), provenance("b", "12", "1.1"))
+    ]
+    assert told == ["the same inputs", "compiler", "model"]
+    assert _made_of(one, {}) == []

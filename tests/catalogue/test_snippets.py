@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.catalogue.conftest import Browser
+from tests.commands import completed
 from tests.registry.signing import make_signed
 from tests.samples import Published
 from tests.server.conftest import tfaot_server
@@ -69,10 +70,7 @@ def test_blocks_of_a_page_work_when_they_are_pasted(
     }
 
     def paste(name: str) -> str:
-        done = subprocess.run(
-            ["bash", "-e", "-c", blocks[name]], cwd=tmp_path / "here", env=environment,
-            capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
+        done = completed(["bash", "-e", "-c", blocks[name]], cwd=tmp_path / "here", env=environment, timeout=300)
         assert done.returncode == 0, f"{name}:\n{done.stdout}\n{done.stderr}"
         return done.stdout
 

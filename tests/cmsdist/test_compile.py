@@ -109,7 +109,7 @@ def installed(dense: Path, shared_home_folder: Path, tmp_path_factory: pytest.Te
     return flags
 
 
-@pytest.mark.sweep("cmssw", "functions")
+@pytest.mark.sweep("functions", night=["cmssw"])
 @pytest.mark.parametrize(
     ("source", "more", "says"),
     [

@@ -133,7 +133,7 @@ def test_nothing_is_installed_where_the_content_of_one_package_is_not_what_was_p
     how: str, registry: FolderRegistry, publish: Publish, tmp_path: Path
 ) -> None:
     publish("digits", "1")
-    blob = registry.blobs.path(publish("wine", "1").blobs["prefix"])
+    blob = registry.blob_file(publish("wine", "1").blobs["prefix"])
     lock = locked(registry, "digits", "wine")
     blob.chmod(0o644)
     blob.write_bytes(blob.read_bytes()[:-1] + b"!")
@@ -285,7 +285,7 @@ def test_outdated_tells_what_update_would_lock_and_what_is_beyond(registry: Fold
     found = {one.name.removeprefix("tfaot-model-"): one for one in outdated(registry, lock)}
     digits = found["digits"]
     assert (digits.locked, digits.allowed, digits.newest, digits.notes) == ("1.0", "1.5", "2.0", ())
-    assert found["wine"].notes == ("1.0 was yanked (wrong)", "no version serves the requirements any more")
+    assert found["wine"].notes == ("1.0 was yanked (wrong)", "no version meets the requirements any more")
     assert [one.is_outdated for one in found.values()] == [True, False, True]
 
 

@@ -14,7 +14,7 @@ from tfaot_pkg.ground.keys import Key
 from tfaot_pkg.registry.dependencies.resolution import Constraints, Resolution, resolve
 from tfaot_pkg.registry.entry import Deprecation, RegistryEntry
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.registry.reader import Requirement, SearchResult, choose
+from tfaot_pkg.registry.reader import Requirement, SearchResult, choose, search
 from tfaot_pkg.spec.rules import package_name
 
 
@@ -107,7 +107,7 @@ def test_a_locked_version_stays_while_it_serves(registry: FolderRegistry, publis
         publish("digits", version)
     answer = resolved(registry, "digits", locked={"tfaot-model-digits": "2"})
     assert versions(answer) == ["digits 2"]
-    assert reasons(answer) == ["3 2 is locked, and serves", "1 is older than 2"]
+    assert reasons(answer) == ["3 2 is locked, and meets all requirements", "1 is older than 2"]
     assert versions(resolved(registry, "digits>2", locked={"tfaot-model-digits": "2"})) == ["digits 3"]
 
 
@@ -187,7 +187,7 @@ class Shelf:
         return None
 
     def search(self, text: str) -> SearchResult:
-        raise NotImplementedError
+        return search(self, text)  # type: ignore[arg-type]
 
     def open_blob(self, blob: object) -> object:
         raise NotImplementedError

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import completed
 from tests.hostile.conftest import HERE, Corpus
 from tests.hostile.test_archives import ARCHIVES
 from tests.hostile.test_specs import SPECS
@@ -87,7 +88,7 @@ def test_nothing_of_the_corpus_reaches_out_though_nothing_confines_it(
     ]
     environment = {"PATH": os.environ["PATH"], "HOME": str(corpus.secret.parent), "TMPDIR": str(scratch)}
     environment["KERAS_HOME"] = str(scratch)  # it keeps its settings there
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=800, check=False)
+    done = completed(command, env=environment, timeout=800)
     ended = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert [each["model"] for each in ended] == names, done.stderr[-2000:]
     wrong = {each["model"]: each["messages"] for each in ended if not is_right(corpus, each["model"], each["messages"])}
@@ -127,13 +128,10 @@ def test_the_same_in_a_worker(
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     arguments: list[str | Path] = [corpus.python, corpus.folder, scratch, tmp_path / "worker.log", *names]
-    done = subprocess.run(
+    done = completed(
         [*wrapper, sys.executable, HERE / "through_worker.py", *arguments],
         env={**os.environ, "PYTHONPATH": str(REPOSITORY), "HOME": str(corpus.secret.parent)},
-        capture_output=True,
-        text=True,
         timeout=800,
-        check=False,
     )
     ended = [json.loads(line) for line in done.stdout.splitlines()]
     if not ended and "SandboxError" in done.stderr:
@@ -153,13 +151,10 @@ def test_what_computes_without_end_or_measure_is_stopped(make_corpus: Callable[[
         scratch.mkdir()
         arguments: list[str | Path] = [corpus.python, corpus.folder, scratch, tmp_path / f"{name}.log", name]
         limits = {"TFAOT_WORKER_TIMEOUT": "20", "TFAOT_WORKER_MEMORY": "20"}
-        done = subprocess.run(
+        done = completed(
             [sys.executable, HERE / "through_worker.py", *arguments],
             env={**os.environ, "PYTHONPATH": str(REPOSITORY), **limits},
-            capture_output=True,
-            text=True,
             timeout=600,
-            check=False,
         )
         errors = json.loads(done.stdout.splitlines()[-1])["errors"]
         assert errors and re.search("gave no answer within|out of memory|OOM", errors[0]), (name, errors)

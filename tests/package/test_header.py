@@ -239,7 +239,7 @@ def test_the_example_compiles_against_the_class_of_the_sample_model(tmp_path: Pa
 def test_headers_that_are_too_old_are_refused(tmp_path: Path) -> None:
     files = render(make_contents())
     version = "include/tfaot/version.h"
-    files[version] = files[version].replace(b"VERSION 10600", b"VERSION 10599")
+    files[version] = files[version].replace(b"VERSION 10700", b"VERSION 10699")
     with reported(CommandFailed):
         compile_model(files, tmp_path, "#include <tfaot-model-affine/model.h>\n")
 

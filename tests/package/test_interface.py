@@ -204,7 +204,7 @@ void use(Model<tfaot_model::affine>& model, tfaot_model::affine& compiled, tfaot
 """
 
 
-@pytest.mark.sweep("clang++")
+@pytest.mark.sweep(night=["clang++"])
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
 def test_mistakes_are_errors_of_the_compiler_that_say_which(
     compiler: str, fakes: Path, tmp_path: Path, require_program: RequireProgram

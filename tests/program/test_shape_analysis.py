@@ -26,7 +26,8 @@ WORKER_PROGRAM = REPOSITORY / "tfaot_pkg" / "worker_program"
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("version", ["2.17.1", pytest.param("2.21.0", marks=pytest.mark.nightly)])
+@pytest.mark.sweep(night=["2.17.1"])
+@pytest.mark.parametrize("version", ["2.17.1", "2.21.0"])
 def test_what_sizes_choose_is_found_and_nothing_else(version: str, shared_home_folder: Path) -> None:
     home = shared_home_folder
     python = ensure(version, folders=Folders(cache=home / "cache", data=home / "data"), progress=Silent()).python

@@ -39,6 +39,7 @@ _KNOWN = {
     "skops": ("model.bin", _archive("schema.json", "1.npy"), "trees"),
     "QONNX": ("net.onnx", b"\x08\x08:\x02\n\0B\x1a\n\x16finn.custom_op.general\x10\1", "qonnx"),
     "QONNX, not imported": ("net.onnx", b"\x08\x08:\x11\n\x0f:\ronnx.brevitas", "qonnx"),
+    "conifer": ("trees.json", b'{\n  "n_classes": 2,', "conifer"),
     "hls4ml": ("net.fml", b"\x1f\x8b\x08\0", "hls4ml"),
     "ONNX of version 13": ("net.onnx", b"\x08\x08:\x02\n\0B\x04\n\0\x10\x0d", "onnx"),
     "other JSON": ("model.json", b'{"layers": []}', None),

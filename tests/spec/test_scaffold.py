@@ -25,9 +25,7 @@ def test_the_first_spec_is_accepted_and_has_the_defaults() -> None:
         ),
         signature=SIGNATURE,
         other_keys=["train", "call"],
-        schema="spec.schema.json",
     )
-    assert text.startswith("# yaml-language-server: $schema=spec.schema.json\n")
     assert "pixels: float32[N, 8, 8]" in text
     assert 'the SavedModel also has "call", "train"' in text
     spec = parse_spec(text.encode(), Path("/m/spec.yaml"))

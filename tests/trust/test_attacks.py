@@ -444,7 +444,7 @@ def test_a_changed_or_missing_file_is_refused(
 
 def test_a_tampered_blob_and_a_missing_one_are_not_given(registry: FolderRegistry) -> None:
     blob = registry.resolve("digits").blobs["prefix"]
-    path = registry.blobs.path(blob)
+    path = registry.blob_file(blob)
     path.chmod(0o644)
     data = path.read_bytes()
     path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))

@@ -18,7 +18,6 @@ from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.registry.audit import audit
 from tfaot_pkg.registry.commit import open_keys
-from tfaot_pkg.registry.files.files import FolderFiles
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.signing import refresh
 from tfaot_pkg.registry.signing_keys import (
@@ -32,6 +31,7 @@ from tfaot_pkg.registry.signing_keys import (
     set_threshold,
     sign_pending,
 )
+from tfaot_pkg.registry.storage import FolderStorage
 from tfaot_pkg.registry.trust.keys import secrets_from
 
 MakePackage = Callable[..., Any]
@@ -153,7 +153,7 @@ def test_a_threshold_goes_up_and_down_and_a_leaked_key_goes(
     people.check()
 
 
-class Watched(FolderFiles):
+class Watched(FolderStorage):
     """After each file that is written, someone new and someone who has read before read all."""
 
     def put(self, path: str, data: bytes) -> None:

@@ -25,7 +25,7 @@ from tfaot_pkg.native.compiled.model import CompiledModel, compile_model
 from tfaot_pkg.native.cxx.compiler import Compiler, find_compiler
 from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.pipeline.pipeline import StageKeys, pinned_facts, stage_keys
-from tfaot_pkg.spec.source.tree import source_tree
+from tfaot_pkg.spec.source.tree import SourceTree, source_tree
 from tfaot_pkg.spec.types import (
     Compilation,
     Engine,
@@ -37,7 +37,7 @@ from tfaot_pkg.spec.types import (
     Weights,
 )
 from tfaot_pkg.verify.report import ValidationReport
-from tfaot_pkg.verify.validate import inputs_document, validate
+from tfaot_pkg.verify.validate import inputs_document, validate, validation_key
 
 ZOO = Path(__file__).resolve().parents[1] / "models" / "zoo.py"
 # The models that tests of `make test` read. One process makes them; another one, at night, makes all others.
@@ -64,6 +64,7 @@ class Begun:
     """A frozen model, and what its next stages need."""
 
     spec: ModelSpec
+    source: SourceTree
     saved: SavedModel
     frozen: FrozenModel
     keys: StageKeys
@@ -109,15 +110,16 @@ class Builder:
             batch_sizes=batch_sizes, targets=targets, weights=weights, tensorflow=tensorflow, engine=engine
         )
         begun = self._begin(case, compilation, folders or self._folders)
-        spec, frozen, keys, compiler, cache = begun.spec, begun.frozen, begun.keys, begun.compiler, begun.cache
+        spec, frozen, compiler, cache = begun.spec, begun.frozen, begun.compiler, begun.cache
         pool, progress, compiled = self._pool(tensorflow), Silent(), self._compiled(begun)
         library = build_native(
             spec, frozen, compiled,
-            key=keys.native, environment=pool.environment, compiler=compiler, cache=cache, progress=progress,
+            environment=pool.environment, compiler=compiler, cache=cache, progress=progress,
         )  # fmt: skip
+        key = validation_key(spec, begun.source, frozen.key, library.key, begun.inputs)
         report = validate(
             spec, begun.saved, frozen, library,
-            engine=compiled.engine, key=keys.validation, inputs=begun.inputs, compiler=compiler, pool=pool, cache=cache, progress=progress,
+            engine=compiled.engine, key=key, inputs=begun.inputs, compiler=compiler, pool=pool, cache=cache, progress=progress,
         )  # fmt: skip
         return Built(frozen=frozen, compiled=compiled, library=library, report=report)
 
@@ -155,10 +157,19 @@ class Builder:
         compiler = find_compiler(architecture, log=folders.logs / f"{case.name}.log", output=lambda _: None)
         source = source_tree(self._folder_with(case.name), Path(case.name))
         inputs = inputs_document(spec)
-        keys = stage_keys(spec, source, pinned_facts(spec), compiler, inputs=inputs)
+        keys = stage_keys(spec, source, pinned_facts(spec), inputs=inputs)
         saved = SavedModel(spec.model, source, pool)
         frozen = freeze(spec, saved, key=keys.frozen, pool=pool, cache=cache, progress=Silent())
-        return Begun(spec=spec, saved=saved, frozen=frozen, keys=keys, inputs=inputs, compiler=compiler, cache=cache)
+        return Begun(
+            spec=spec,
+            source=source,
+            saved=saved,
+            frozen=frozen,
+            keys=keys,
+            inputs=inputs,
+            compiler=compiler,
+            cache=cache,
+        )
 
     def _pool(self, tensorflow: str) -> WorkerPool:
         if tensorflow not in self._pools:

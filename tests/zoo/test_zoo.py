@@ -107,7 +107,7 @@ def _record(case: Case, version: str, engine: Literal["program", "xla"], start: 
 
 
 @pytest.mark.coverage
-@pytest.mark.sweep("conv_kinds-2.17.1", "half_inside-2.17.1", night=3)
+@pytest.mark.sweep("conv_kinds-2.17.1", "half_inside-2.17.1", night=15)
 @pytest.mark.slow
 @pytest.mark.parametrize(("case", "tensorflow"), _PROGRAMS, ids=_ids(_PROGRAMS))
 def test_a_model_that_becomes_a_program_gives_tensorflows_answers(
@@ -144,7 +144,7 @@ def test_auto_leaves_a_model_to_xla_if_the_spec_says_how_xla_is_to_compile_it(
     assert (engine.is_program, engine.reason) == (not reason, reason)
 
 
-@pytest.mark.sweep("bessel-2.21.0", night=["linear_algebra-2.17.1"])
+@pytest.mark.sweep(night=["bessel-2.21.0"])
 @pytest.mark.slow
 @pytest.mark.parametrize("tensorflow", [DEFAULT_VERSION, NEWEST_VERSION])
 @pytest.mark.parametrize("name", ["linear_algebra", "bessel"])

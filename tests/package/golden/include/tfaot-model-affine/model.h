@@ -18,7 +18,7 @@
 
 #include <tfaot/version.h>
 
-#if TFAOT_HEADERS_VERSION < 10600
+#if TFAOT_HEADERS_VERSION < 10700
 #error "tfaot-model-affine 1.2.0 needs newer tfaot headers than the include path gives first"
 #endif
 
