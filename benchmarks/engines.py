@@ -180,8 +180,11 @@ def markdown(benches: list[Bench]) -> str:
 
 def on(bench: Bench) -> str:
     """When, with which version and on which machine it was measured."""
-    machine: Mapping[str, Any] = bench.machine
-    version = next(row.version for row in bench.engines if row.is_ours)
+    return on_machine(bench.machine, next(row.version for row in bench.engines if row.is_ours))
+
+
+def on_machine(machine: Mapping[str, Any], version: str) -> str:
+    """As `on`, of `description`."""
     kind = "a virtual machine" if machine["hypervisor"] else "no virtual machine"
     caches = ", ".join(f"{name} {size}" for name, size in machine["caches"].items())
     return _MACHINE.format(**{**machine, "kind": kind, "caches": caches, "version": version})

@@ -85,7 +85,7 @@ def libraries(
                         progress=line.progress,
                     )  # fmt: skip
                     found[name, engine] = build_native(
-                        spec, frozen, compiled, key=plan.keys.native, environment=environment, compiler=plan.compiler,
+                        spec, frozen, compiled, environment=environment, compiler=plan.compiler,
                         cache=line.cache, progress=line.progress,
                     ).shared  # fmt: skip
                 except (TfaotError, ModelFault) as error:

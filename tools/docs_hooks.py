@@ -6,6 +6,7 @@ the site names no host by itself.
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 from pathlib import Path
@@ -25,6 +26,22 @@ def on_config(config: Any) -> Any:
         place = next((each["Decisions"] for each in entries if isinstance(each, dict) and "Decisions" in each), entries)
         place += missing
     return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """The pages of the repository's top folder that the navigation lists."""
+    file = importlib.import_module("mkdocs.structure.files").File  # only a build of the site has it
+    docs = Path(config["docs_dir"])
+    for name in ("CHANGELOG.md", "CONTRIBUTING.md"):
+        text = (docs.parent / name).read_text(encoding="utf-8")
+        content = _LINK.sub(lambda found: f"[{found[1]}]({_from_docs(found[2])}{found[3] or ''})", text)
+        files.append(file.generated(config, name.lower(), content=content))
+    return files
+
+
+def _from_docs(path: str) -> str:
+    """A path relative to the repository's top folder, as one that is relative to docs/."""
+    return path.removeprefix("docs/") if path.startswith("docs/") else f"../{path}"
 
 
 def _listed(nav: Any) -> list[str]:

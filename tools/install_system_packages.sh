@@ -24,6 +24,7 @@ wanted=(
   chromedriver:chromium-driver
   aarch64-linux-gnu-g++:g++-aarch64-linux-gnu
   shellcheck:shellcheck
+  groff:groff-base
   systemd-analyze:systemd
   groovy:groovy
   node:nodejs
@@ -32,6 +33,8 @@ wanted=(
   slurmctld:slurmctld
   slurmd:slurmd
   sbatch:slurm-client
+  docker-registry:docker-registry
+  skopeo:skopeo
 )
 
 # header:package

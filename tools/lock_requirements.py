@@ -70,11 +70,12 @@ def lock(
 
 
 def lock_project() -> None:
-    """run.txt from pyproject.toml's ranges, test.txt from the same and test.in, tools.txt from tools.in."""
+    """run.txt from pyproject.toml's ranges, test.txt from the same and test.in, the others from their own .in files."""
     folder = ROOT / "requirements"
     (folder / "run.txt").write_text(lock(["pyproject.toml"]))
     (folder / "test.txt").write_text(lock(["pyproject.toml", "requirements/test.in", "-c", "requirements/run.txt"]))
     (folder / "tools.txt").write_text(lock(["requirements/tools.in"]))
+    (folder / "conda.txt").write_text(lock(["requirements/conda.in"]))
 
 
 def lock_toolchains(versions: Sequence[str] = ()) -> None:

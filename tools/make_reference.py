@@ -1,4 +1,4 @@
-"""Write docs/reference/ from the types: commands, spec, errors, toolchains and targets.
+"""Write docs/reference/ from the types: commands, spec, errors, toolchains and targets; and the manual page.
 
     python tools/make_reference.py [--check]
 
@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT))
 from typer.main import get_command  # noqa: E402 (after the path to the checkout)
 
 from tfaot_pkg import errors  # noqa: E402
+from tfaot_pkg._version import __version__  # noqa: E402
 from tfaot_pkg.cli.app import app  # noqa: E402
 from tfaot_pkg.cli.bench import SLOWER  # noqa: E402
 from tfaot_pkg.cli.run import INTERNAL, INTERRUPTED  # noqa: E402
@@ -36,6 +37,7 @@ from tfaot_pkg.worker_program.messages.unspecified_results import OPERATIONS  # 
 from tools import compiler_reference  # noqa: E402
 
 REFERENCE = ROOT / "docs" / "reference"
+MANUAL = ROOT / "share" / "man" / "man1" / "tfaot-pkg.1"
 _NOTE = "<!-- Written by tools/make_reference.py; do not edit. -->\n"
 _PROGRAM = "tfaot-pkg"
 
@@ -55,9 +57,14 @@ def pages() -> dict[str, str]:
     return {name: _NOTE + text.rstrip() + "\n" for name, text in made.items()}
 
 
-def outdated(folder: Path = REFERENCE) -> list[str]:
-    """Names of pages in `folder` that differ from what the code generates now."""
-    return [name for name, text in pages().items() if not _is(folder / name, text)]
+def files() -> dict[Path, str]:
+    """Every file that this tool writes."""
+    return {**{REFERENCE / name: text for name, text in pages().items()}, MANUAL: _manual()}
+
+
+def outdated() -> list[str]:
+    """The files that differ from what the code generates now."""
+    return [str(path.relative_to(ROOT)) for path, text in files().items() if not _is(path, text)]
 
 
 def _is(path: Path, text: str) -> bool:
@@ -167,6 +174,53 @@ def _help(parameter: Any) -> str:
     return text
 
 
+# --- the manual page ------------------------------------------------------------------------------------------------
+
+
+def _manual() -> str:
+    """`man tfaot-pkg`: all commands in one page, in the macros of man(7)."""
+    command = get_command(app)
+    context = command.make_context(_PROGRAM, [], resilient_parsing=True)
+    about, _, more = (command.help or "").partition("\n")
+    codes = " ".join(more.partition("Exit codes:")[2].split())
+    parts = [
+        '.\\" Written by tools/make_reference.py; do not edit.',
+        f'.TH TFAOT-PKG 1 "" "tfaot-pkg {__version__}" "User commands"',
+        f".SH NAME\ntfaot-pkg \\- {_roff(about.partition(':')[0].lower())}",
+        ".SH SYNOPSIS\n.B tfaot-pkg\n.I COMMAND\n[arguments] [options]",
+        f".SH DESCRIPTION\n{_roff(about)}",
+        ".SH COMMANDS",
+        *(_manual_command(path, each) for path, each in _commands(command, context, "")),
+        f".SH EXIT STATUS\n{_roff(codes)}",
+        ".SH ENVIRONMENT",
+        *(f".TP\n.B {name}\n{_roff(meaning)}" for name, meaning in _VARIABLES),
+        ".SH SEE ALSO\n.B tfaot-pkg help\nlists pages of the documentation, and prints them.",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+_VARIABLES = (
+    ("TFAOT_HOME", "The folder of caches and data. Default: folders by the rules of XDG."),
+    ("TFAOT_REGISTRY", "The registry of commands without --registry: a name, a folder or an address."),
+    ("TFAOT_REGISTRY_KEYS", "Folders with the keys of a signed registry, divided by colons."),
+    ("CXX", "The C++ compiler."),
+    ("NO_COLOR", "If set, no text has colours."),
+)
+
+
+def _manual_command(path: str, command: Any) -> str:
+    text, _, _ = (command.help or "").partition("Example")
+    lines = [f".SS tfaot-pkg {_roff(path)}", _roff(_plain(text)).replace("\n\n", "\n.PP\n")]
+    named = ((_names(each), _help(each)) for each in command.params if each.name != "help")
+    return "\n".join([*lines, *(f".TP\n.B {_roff(name)}\n{_roff(meaning)}" for name, meaning in named)])
+
+
+def _roff(text: str) -> str:
+    """`text` without anything that roff would take as its own: escapes, and dots or quotes that begin a line."""
+    escaped = text.replace("`", "").replace("\\", "\\e").replace("-", "\\-")
+    return re.sub(r"^([.'])", r"\\&\1", escaped, flags=re.MULTILINE)
+
+
 # --- the spec -------------------------------------------------------------------------------------------------------
 
 
@@ -232,7 +286,9 @@ def _shown(default: object, *, required: bool) -> str:
 
 
 def _errors() -> str:
-    families = sorted(errors.TfaotError.__subclasses__(), key=lambda family: family.exit_code)
+    # Of that module alone: what else is imported by now has subclasses of its own, which nobody sees.
+    found = [one for one in errors.TfaotError.__subclasses__() if one.__module__ == errors.__name__]
+    families = sorted(found, key=lambda family: family.exit_code)
     rows = [(family.exit_code, f"`{family.kind}`", _first(family.__doc__ or ""), _NEXT[family]) for family in families]
     rows += [(code, "", meaning, what) for code, meaning, what in _RESULTS]
     rows.append((INTERNAL, "`internal`", "A fault of tfaot-pkg itself.", "Report it, with the output of `--debug`."))
@@ -325,11 +381,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing, say what is outdated")
     if parser.parse_args().check:
-        print("\n".join(f"outdated: docs/reference/{name}" for name in outdated()))
+        print("\n".join(f"outdated: {path}" for path in outdated()))
         return 1 if outdated() else 0
-    REFERENCE.mkdir(parents=True, exist_ok=True)
-    for name, text in pages().items():
-        (REFERENCE / name).write_text(text, encoding="utf-8")
+    for path, text in files().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
     return 0
 
 

@@ -6,7 +6,7 @@ on it.
 
     index.html                        search, filters, the newest packages
     packages/NAME/index.html          a package, with the version that it offers
-    packages/NAME/VERSION/index.html  any version, with what changed since the one before it
+    packages/NAME/VERSION/index.html  the newest build of a version, with what changed since the one before it
     list/P.html, list/P.json          the packages whose model's name begins with P (tree.py); list/l.html lists all
     words/P.json                      the same for words of names, descriptions and licences, for search
     home.json                         the newest packages, and the values of the filters

@@ -25,6 +25,7 @@ class Version:
     validation: Document
     latency: Document
     graph: Document
+    provenance: Document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,7 @@ def difference(before: Version, after: Version) -> tuple[Change, ...]:
         *_latency(before.latency, after.latency),
         _size(old, new),
         _graph(before.graph, after.graph),
+        *_made_of(before.provenance, after.provenance),
         Change(what="Toolchain", before=old.toolchain[:_LINE], after=new.toolchain[:_LINE]),
         Change(what="Inputs", before=_tensors(old.signature.inputs), after=_tensors(new.signature.inputs)),
         Change(what="Outputs", before=_tensors(old.signature.outputs), after=_tensors(new.signature.outputs)),
@@ -78,6 +80,33 @@ def _answers(before: Document, after: Document) -> Change:
     return Change(what="Answers", before="", after=f"up to {largest:.3g} apart", note=note or f"output {where[:60]}")
 
 
+def _made_of(before: Document, after: Document) -> list[Change]:
+    """What other answers and times come from: the inputs of the builds that differ, as their provenances name them."""
+    old, new = _inputs(before), _inputs(after)
+    if not old or not new:
+        return []
+    changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    return [Change(what="Made from", before="", after=", ".join(changed)[:_LINE] or "the same inputs")]
+
+
+def _inputs(provenance: Document) -> dict[str, str]:
+    """The inputs of a build by the words that people know: the model, the toolchain, the compiler, tfaot-pkg, ..."""
+    predicate = mapped(provenance.get("predicate"))
+    build = mapped(predicate.get("buildDefinition"))
+    inner = mapped(build.get("internalParameters"))
+    builder = mapped(mapped(predicate.get("runDetails")).get("builder"))
+    # Packages of Python are parts of the toolchain, and have addresses.
+    files = (one for one in map(mapped, listed(build.get("resolvedDependencies"))) if "uri" not in one)
+    found = {str(one.get("name"))[:40]: str(one.get("digest")) for one in files}
+    spec = dict(mapped(mapped(build.get("externalParameters")).get("spec")))
+    spec["model"] = {key: value for key, value in mapped(spec.get("model")).items() if key != "version"}
+    parts = {
+        "toolchain": mapped(inner.get("toolchain")).get("identity"), "compiler": inner.get("compiler"),
+        "tfaot-pkg": builder.get("version"), "spec": spec,
+    }  # fmt: skip
+    return found | {name: str(value) for name, value in parts.items()} if inner else {}
+
+
 def _apart(one: object, other: object) -> float | None:
     if not isinstance(one, list) or not isinstance(other, list) or len(one) != len(other):
         return None
@@ -93,7 +122,9 @@ def _latency(before: Document, after: Document) -> list[Change]:
     targets = [target for target, _ in new if any(target == each for each, _ in old)]
     if not targets:
         return []
-    same = before.get("processor") == after.get("processor")
+    # CPUs of one brand differ, but older documents have nothing else.
+    name = "cpu" if "cpu" in before and "cpu" in after else "processor"
+    same = before.get(name) == after.get(name)
     note = "" if same else "measured on another CPU"
     found = []
     # Documents list targets from the lowest level to the highest: the last one is the best.

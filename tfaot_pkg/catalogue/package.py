@@ -20,6 +20,7 @@ from tfaot_pkg.ground.wording import AUTHORED
 from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry
 from tfaot_pkg.registry.files.layout import BENCH, LATENCY, PREFIX, blob_path
 from tfaot_pkg.registry.reader import GRAPH, INFO, PROVENANCE, SBOM, VALIDATION
+from tfaot_pkg.spec.rules import model_version
 
 _LONGEST_EDGES = 60_000  # characters; a drawing with more edges shows nothing, and its page would exceed 200 KB
 _ROWS, _NOTES, _CELLS = 30, 12, 8
@@ -27,10 +28,24 @@ _TEXT = 1500
 """Rows of a table and characters of a text at most: a page stays below 200 KB whatever a publisher wrote."""
 
 
-def pages_of(entries: Sequence[RegistryEntry]) -> list[RegistryEntry]:
-    """The versions that have pages of their own: the newest ones, but not the one that the package's page describes."""
-    shown = shown_entry(entries).version
-    return [entry for entry in entries[-_ROWS:] if entry.version != shown]
+_PAGE = 40_000
+"""Bytes that a page takes, nearly always less: 22,000 to 35,000 for packages with all documents."""
+_MOST_TIMES = 3
+
+
+def pages_of(entries: Sequence[RegistryEntry]) -> dict[str, RegistryEntry]:
+    """The builds that have pages of their own, by the model's version: its newest one, for the newest versions.
+
+    Not of the version that the package's page describes, and no more than take `_MOST_TIMES` the package's own size.
+    """
+    shown, builds = model_version(shown_entry(entries).version), dict[str, RegistryEntry]()
+    for entry in entries[-_ROWS:]:
+        if entry.yanked is None or model_version(entry.version) not in builds:
+            builds[model_version(entry.version)] = entry
+    builds.pop(shown, None)
+    size = sum(blob.size for entry in entries for tree in entry.trees for blob in tree.blobs.values())
+    most = max(0, _MOST_TIMES * size // _PAGE - 1)  # besides the package's own page
+    return dict(list(builds.items())[-most:]) if most else {}
 
 
 def page_context(
@@ -57,7 +72,7 @@ def page_context(
         "package": package,
         "entry": shown,
         "offered": offered.version,
-        "pages": {entry.version for entry in pages_of(entries)},
+        "pages": {entry.version: version for version, entry in pages_of(entries).items()},
         "before": before.version if before else "",
         "changes": difference(_version(before, read), _version(shown, read)) if before else (),
         "description": text_of(shown.description, _TEXT),
@@ -111,8 +126,9 @@ def _parts(entry: RegistryEntry, info: Mapping[str, Any]) -> list[dict[str, obje
 
 
 def _version(entry: RegistryEntry, read: DocumentReader) -> Version:
-    validation, latency, graph = (read(entry, role) or {} for role in (VALIDATION, LATENCY, GRAPH))
-    return Version(entry=entry, validation=validation, latency=latency, graph=graph)
+    roles = (VALIDATION, LATENCY, GRAPH, PROVENANCE)
+    validation, latency, graph, provenance = (read(entry, role) or {} for role in roles)
+    return Version(entry=entry, validation=validation, latency=latency, graph=graph, provenance=provenance)
 
 
 def blob_link(base: str | None, download: str) -> Callable[[BlobRef], str]:

@@ -87,6 +87,7 @@ _FRAMEWORKS = {
     "onnx": "ONNX",
     "qonnx": "QONNX",
     "hls4ml": "hls4ml",
+    "conifer": "conifer",
     "jax": "JAX",
     "mlir": "MLIR",
     "torch": "PyTorch",
@@ -120,6 +121,7 @@ def _kin(info: Mapping[str, Any]) -> list[str]:
         "jax": ["stablehlo"],
         "qonnx": ["quantized"],
         "hls4ml": ["quantized", "fpga"],
+        "conifer": ["trees", "bdt", "boosted", "quantized", "fpga"],
     }.get(kind, [])
     return found + [word for word in _PRODUCERS if kind == "onnx" and word in origin]
 

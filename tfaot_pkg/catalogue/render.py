@@ -35,6 +35,8 @@ from tfaot_pkg.registry.reader import RegistryReader
 from tfaot_pkg.registry.static import StaticRegistry
 from tfaot_pkg.registry.trust.keys import ROOT
 from tfaot_pkg.registry.trust.roles import limit_of, metadata_path
+from tfaot_pkg.registry.writable import WritableRegistry
+from tfaot_pkg.spec.rules import model_version
 
 FOLDER = "catalogue"
 """Where a registry's catalogue is, below the registry."""
@@ -219,8 +221,13 @@ def update_front(reader: RegistryReader, output: Path) -> None:
             raise RegistryError(f"the catalogue {output} is damaged ({error})", hint=hint) from error
 
 
-def update_or_note(registry: FolderRegistry, package: str, progress: Progress) -> None:
-    """Update the catalogue after a publication of `package`; an error is a note: the publication remains."""
+def update_or_note(registry: WritableRegistry, package: str, progress: Progress) -> None:
+    """Update the catalogue after a publication of `package`; an error is a note: the publication remains.
+
+    A bucket has none: `registry render` writes one into a folder.
+    """
+    if not isinstance(registry, FolderRegistry):
+        return
     try:
         update(registry, registry.root / FOLDER, package)
     except TfaotError as error:
@@ -257,10 +264,12 @@ class _Renderer:
         if not entries:
             return None
         self._version_page(name, entries, deprecation, None)
-        for entry in pages_of(entries):
+        for entry in pages_of(entries).values():
             self._version_page(name, entries, deprecation, entry)
-        offered = shown_entry(entries).version
+        offered = model_version(shown_entry(entries).version)
         self._site.redirect(page_file(name, offered), page_file(name))
+        # Only the page of the package, which is written by now, leads to those of its versions.
+        self._site.remove_others([f"packages/{name}"])
         # Links to the former spelling of a package's name stay valid (decision 034).
         for former in {entry.name for entry in entries} - {name}:
             self._site.redirect(page_file(former), page_file(name))
@@ -299,7 +308,7 @@ class _Renderer:
         context["dependents"] = self._dependents.get(name, [])
         # The way from the page to the registry: a browser finds its address so.
         address = way if way and not self._registry.url else ""
-        path = page_file(name, entry.version if entry else "")
+        path = page_file(name, model_version(entry.version) if entry else "")
         self._site.page(path, "package.html.j2", {**context, "way": address})
 
     def lists(self, records: Iterable[Record]) -> None:

@@ -34,7 +34,7 @@ _APACHE, _MPL = "Apache-2.0", "MPL-2.0"
 _GCC_RUNTIME = "GPL-3.0-or-later WITH GCC-exception-3.1"
 _LIBGCC = "libgcc"
 _PREFIX = "tfaot"
-_KERNELS = "runtime/kernels.cc"
+_KERNELS = ("runtime/kernels.cc", "runtime/reduced_kernels.cc")
 _UNSAFE_IN_URIS = re.compile(r"[\s<>\"{}|\\^`]")
 
 
@@ -140,8 +140,8 @@ def _own_code(made: Made) -> Component:
 
 def _kernels(made: Made) -> list[Component]:
     """The kernel library, if it computes layers of the program."""
-    targets = sorted(part.target for part in made.parts if part.source == _KERNELS)
-    if not targets:
+    parts = sorted((part.target, part.source) for part in made.parts if part.source in _KERNELS)
+    if not parts:
         return []
     component = Component(
         name="tfaot-kernels",
@@ -151,7 +151,7 @@ def _kernels(made: Made) -> list[Component]:
         scope=ComponentScope.REQUIRED,
         description="Kernels that compute layers of the model",
         licenses=[_licence(_APACHE)],
-        properties=[_property("linked-part", f"{_KERNELS} ({target})") for target in targets],
+        properties=[_property("linked-part", f"{source} ({target})") for target, source in parts],
     )
     return [component]
 
@@ -208,7 +208,7 @@ def _linked(made: Made, *, ours: bool) -> list[Property]:
     return [
         _property("linked-part", f"{p.source} ({p.target})")
         for p in made.parts
-        if p.ours == ours and p.source != _KERNELS
+        if p.ours == ours and p.source not in _KERNELS
     ]
 
 

@@ -180,7 +180,7 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": _DIALECT, "$id": SCHEMA_ID, **schema, "$defs": forms}
 
 
-REFERENCE = Reference(schema=json_schema, page="docs/reference/spec.md", command="tfaot-pkg schema")
+REFERENCE = Reference(schema=json_schema, page="spec", command="tfaot-pkg schema")
 
 
 def _tidy(properties: dict[str, Any]) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-Format = Literal["saved_model", "keras", "onnx", "qonnx", "hls4ml", "aten", "torch", "jax", "mlir", "trees", "graph"]
+Format = Literal[
+    "saved_model", "keras", "onnx", "qonnx", "hls4ml", "conifer", "aten", "torch", "jax", "mlir", "trees", "graph"
+]
 """The field of `model` that names the model's files."""
 
 SAVED_MODEL: Format = "saved_model"
@@ -76,6 +78,16 @@ _FORMATS = (
         example="./tagger.fml",
         title="a file of hls4ml",
         suffixes=(".fml",),
+        is_tensorflows=False,
+    ),
+    # Recognized by content: any JSON file has such a name.
+    FileFormat(
+        field="conifer",
+        about="File of decision trees for FPGAs that conifer's `save` or `write` made (JSON), instead of saved_model; "
+        "answers are compared with those of conifer's C++, which g++ compiles.",
+        example="./trees.json",
+        title="a file of conifer",
+        suffixes=(),
         is_tensorflows=False,
     ),
     FileFormat(
@@ -146,5 +158,5 @@ def format_of(path: Path) -> FileFormat | None:
     return next((each for each in _FORMATS if path.suffix.lower() in each.suffixes), None)
 
 
-LOWERED: frozenset[Format] = frozenset({"aten", "hls4ml", "onnx", "qonnx", "torch", "trees"})
+LOWERED: frozenset[Format] = frozenset({"aten", "conifer", "hls4ml", "onnx", "qonnx", "torch", "trees"})
 """Formats whose models this tool makes programs of: no TensorFlow takes part."""

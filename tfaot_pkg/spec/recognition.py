@@ -52,6 +52,7 @@ _KINDS: tuple[tuple[Format, Test], ...] = (
     ("trees", lambda each: each.begins(rb"\{\s*\"learner\"\s*:") or each.head.startswith(b"{L\0\0\0\0\0\0\0\7learner")),
     ("trees", lambda each: re.match(rb"tree\r?\nversion=v", each.head) is not None),  # LightGBM
     ("trees", lambda each: "schema.json" in each.names),  # skops
+    ("conifer", lambda each: each.begins(rb"\{\s*\"n_classes\"\s*:")),
     # MLIR's bytecode, then its text: a colon before the first bracket would be that of YAML.
     ("mlir", lambda each: each.head.startswith(b"ML\xefR")),
     ("mlir", lambda each: each.begins(rb"(?:module\b|func\.func\b|\"builtin\.module\")[^:]*[{(@]")),

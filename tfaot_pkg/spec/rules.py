@@ -24,6 +24,7 @@ FLAG_PATTERN = r"--[A-Za-z][A-Za-z0-9_]*(=[^\s'\"\\`$]*)?"
 GLIBC_PATTERN = r"2\.[0-9]{1,3}"
 # NEL, LS and PS end lines in YAML 1.1 and in JavaScript; control characters reach terminals and XML.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
+_OF_A_NIGHT = re.compile(r"\+(?P<toolchain>tf[0-9][^+]*|tfaot)\.b(?P<number>[1-9][0-9]*)$")
 _CONTROL_IN_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -356,6 +357,17 @@ def version_fault(version: str) -> str:
             f"(Conan's rule), got {shown(version)}"
         )
     return ""
+
+
+def model_version(version: str) -> str:
+    """`version` without what nights append (nightly/types.py): toolchain and number of a build are the package's."""
+    return _OF_A_NIGHT.sub("", version)
+
+
+def build_in(version: str) -> tuple[str, int] | None:
+    """The toolchain (`tf2.17.1`, `tfaot`) and the number of a build that a night published; None for other versions."""
+    found = _OF_A_NIGHT.search(version)
+    return (found["toolchain"], int(found["number"])) if found else None
 
 
 def tensorflow_fault(version: str) -> str:

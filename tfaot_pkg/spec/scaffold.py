@@ -13,7 +13,6 @@ from tfaot_pkg.ground.signature import Signature
 from tfaot_pkg.ground.wording import counted
 from tfaot_pkg.spec.document import written
 from tfaot_pkg.spec.expand import literal
-from tfaot_pkg.spec.form import modeline
 from tfaot_pkg.spec.formats import FILE_FORMATS, LOWERED
 from tfaot_pkg.spec.rules import cpp_identifiers
 from tfaot_pkg.spec.types import DEFAULT_TENSORFLOW, Compilation, GraphFile, ModelInfo, SavedModelFiles, Validation
@@ -34,7 +33,6 @@ def scaffold(
     variables: Iterable[str] = (),
     unknown_ranks: Iterable[str] = (),
     batch_sizes: Iterable[int] = DEFAULT_BATCH_SIZES,
-    schema: str = "",
     origin: str = "",
     tensorflow: str = DEFAULT_TENSORFLOW,
     trees: TreesFacts | None = None,
@@ -49,14 +47,13 @@ def scaffold(
     unknown axes. `other_keys` are the SavedModel's other signatures. Of a graph, `defaulted` are placeholders with
     values of their own, and `variables` those that need a checkpoint. `unknown_ranks` are inputs whose number of axes
     the spec must say.
-    `schema` is the path or URL of the JSON Schema, for editors ("" leaves it out). `origin` says what made the model's
-    file ("" for TensorFlow). `tensorflow` is the toolchain that has read the model. `trees` says how decision trees are
-    called, `notes` what their file leaves open. `update` are variables that the signature changes. `remarks` are
-    comments by field (shapes, constants, variables), `fault` says why the spec is not accepted as it is.
+    `origin` says what made the model's file ("" for TensorFlow). `tensorflow` is the toolchain that has read the model.
+    `trees` says how decision trees are called, `notes` what their file leaves open. `update` are variables that the
+    signature changes. `remarks` are comments by field (shapes, constants, variables), `fault` says why the spec is not
+    accepted as it is.
     """
     told = remarks or {}
     lines = [
-        *([modeline(schema), ""] if schema else []),
         *_model_lines(model, sorted(other_keys), origin),
         *(_graph_lines(model, defaulted, variables) if model.files.format == "graph" else _name_lines(signature)),
         *_shape_lines(model, [*unknown_ranks], told.get("shapes", "")),

@@ -142,9 +142,9 @@ class KerasFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameworkFile:
-    """A file that a front-end reads: of ONNX, QONNX, hls4ml, PyTorch, JAX or MLIR, or of decision trees."""
+    """A file that a front-end reads: of ONNX, QONNX, hls4ml, conifer, PyTorch, JAX or MLIR, or of decision trees."""
 
-    format: Literal["onnx", "qonnx", "hls4ml", "aten", "torch", "jax", "mlir", "trees"]
+    format: Literal["onnx", "qonnx", "hls4ml", "conifer", "aten", "torch", "jax", "mlir", "trees"]
     path: str
 
 

@@ -48,12 +48,12 @@ def asm_view(stages: Stages, target: Target, batch_size: int) -> View:
 
 
 def _program_text(stages: Stages, target: Target) -> str:
-    compiler, interface = stages.plan.compiler, stages.pool.environment.toolchain.interface
+    compiler = stages.plan.compiler
     # Compiled again, because a build keeps only the object that is linked with the rest of the library.
     with temporary_folder(prefix="tfaot-asm-") as folder:
         source, code = folder / "program.cc", folder / "program.o"
         source.write_text(emitted_code(stages).source)
-        compiler.compile(source, code, flags=program_flags(target, interface, compiler), folder=folder)
+        compiler.compile(source, code, flags=program_flags(target, compiler), folder=folder)
         return compiler.disassembled(code)
 
 

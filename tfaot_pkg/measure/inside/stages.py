@@ -37,7 +37,7 @@ class Stages:
         """Not validated. Raises the errors of `compiled`, and CompilerError."""
         return build_native(
             self.plan.spec, self.frozen, self.compiled(),
-            key=self.plan.keys.native, environment=self.pool.environment, compiler=self.plan.compiler,
+            environment=self.pool.environment, compiler=self.plan.compiler,
             cache=self.pipeline.cache, progress=self.pipeline.progress,
         )  # fmt: skip
 

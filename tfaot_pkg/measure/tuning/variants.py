@@ -73,7 +73,6 @@ class Workshop:
         spec = self._spec(variant)
         made = build_native(
             spec, self.frozen, self.compiled(variant),
-            key=self.plan.keys_for(spec).native,
             environment=self.pool.environment, compiler=self.plan.compiler, cache=self.cache, progress=Silent(),
             parts_cache=self.parts_cache,
         )  # fmt: skip

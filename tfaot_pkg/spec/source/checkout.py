@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tfaot_pkg.errors import SourceError
 from tfaot_pkg.ground.process import CommandFailed, run
 from tfaot_pkg.ground.storage import storage_errors
 from tfaot_pkg.spec.source.git import git_environment
@@ -71,6 +72,14 @@ def commit_of(paths: Sequence[Path]) -> tuple[str, bool]:
         return "", False
     with storage_errors(f"read the files beside {paths[0]}"):
         return commit, any(_is_modified(each, root, committed) for each in paths)
+
+
+def top_of(folder: Path) -> Path:
+    """The top of the repository around `folder`. Raises SourceError."""
+    try:
+        return Path(_git(folder, "rev-parse", "--show-toplevel").removesuffix("\n"))
+    except CommandFailed as error:
+        raise SourceError(f"{folder} is in no git repository: {error.reason}", hint="check it out with git") from error
 
 
 def _head(folder: Path) -> tuple[Path, str, dict[str, str]]:

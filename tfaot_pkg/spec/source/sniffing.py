@@ -114,6 +114,17 @@ def _hls4ml(path: Path) -> None:
         raise Damaged(f"it has no {missing[0]}, as files of hls4ml's serialize_model have")
 
 
+def _conifer(path: Path) -> None:
+    """JSON, of which the keys are read."""
+    try:
+        document = json.loads(path.read_bytes())
+    except RecursionError as error:
+        raise Damaged("its brackets are too deep") from error
+    keys = {"n_classes", "n_features", "trees", "config"}
+    if not isinstance(document, dict) or (missing := sorted(keys - document.keys())):
+        raise Damaged(f"it has no {'trees' if not isinstance(document, dict) else missing[0]}, as conifer's files have")
+
+
 def _tar_names(file: gzip.GzipFile) -> Iterator[str]:
     """The names in the headers of a tar file; those that stand in headers of their own, as they are long, cut off.
 
@@ -408,6 +419,7 @@ _CHECKS: Mapping[Format, Callable[[Path], None]] = {
     "onnx": _onnx,
     "qonnx": _qonnx,
     "hls4ml": _hls4ml,
+    "conifer": _conifer,
     "aten": _aten,
     "torch": _torch,
     "jax": _jax,
