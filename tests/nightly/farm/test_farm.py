@@ -15,7 +15,7 @@ from threading import Thread
 import pytest
 
 from tests.nightly.farm.conftest import Place
-from tests.nightly.farm.farms import SHORT, night, wait_for, worker
+from tests.nightly.farm.farms import SHORT, Hand, night, wait_for, worker
 from tests.nightly.farm.lies import LIES
 from tests.nightly.nights import STUB, Seen, builds_below, ends, start_coordinator, stub, stub_decision
 from tests.wording import reported
@@ -40,7 +40,7 @@ def test_workers_build_a_night_and_each_result_is_taken_once(tmp_path: Path, pla
     decisions = [stub_decision(f"model{number}") for number in range(12)]
     watch = Seen()
     with ExitStack() as started:
-        hands = [started.enter_context(worker(tmp_path, place, name)) for name in ("one", "two")]
+        hands = [started.enter_context(worker(tmp_path, place, name, program=stub(0.5))) for name in ("one", "two")]
         names = {hand.name for hand in hands}
         done = night(tmp_path, place, watch=watch).run(lambda: decisions)
     assert done.counts == {"published": 12} and published(tmp_path) == 12
@@ -111,12 +111,21 @@ def test_a_worker_that_wakes_kills_the_build_that_it_lost(tmp_path: Path, place:
 def test_a_worker_of_another_version_gets_nothing_and_is_named(tmp_path: Path, place: Place) -> None:
     decisions = [stub_decision(f"model{number}") for number in range(4)]
     watch, notes = Seen(), list[str]()
-    with worker(tmp_path, place, "old", tool="0" * 64) as old, worker(tmp_path, place, "new") as new:
-        wait_for(lambda: len(place.store.cells()) == 2)
+    with worker(tmp_path, place, "old", tool="0" * 64) as old, ExitStack() as later:
+        sound: list[Hand] = []
+
+        def follow() -> None:
+            old.end()
+            sound.append(later.enter_context(worker(tmp_path, place, "new")))
+
+        # The night lasts until the first has seen it.
+        thread = Thread(target=follow)
+        thread.start()
         done = night(tmp_path, place, watch=watch, notes=notes).run(lambda: decisions)
+        thread.join()
         assert old.end() == 3
         assert old.said[-1].startswith("the night needs tfaot-pkg") and "this worker is" in old.said[-1]
-        assert {one.worker for one in watch.built_} == {new.name}
+        assert {one.worker for one in watch.built_} == {sound[0].name}
     assert done.counts == {"published": 4}
     why = json.loads((done.night.folder / "night.json").read_text())["excluded"]
     assert list(why) == [old.name]
@@ -261,12 +270,17 @@ def test_a_broken_worker_is_told_from_the_models_and_named(tmp_path: Path, place
 def test_a_worker_drains_before_the_end_of_its_time(tmp_path: Path, place: Place) -> None:
     """A build may take 120 s, so that one with less time than that begins none."""
     decisions = [stub_decision("one")]
-    with (
-        worker(tmp_path, place, "short", walltime=200.0) as short,
-        worker(tmp_path, place, "long", walltime=400.0) as long,
-    ):
-        assert long.name
+    with worker(tmp_path, place, "short", walltime=200.0) as short, ExitStack() as later:
+
+        def follow() -> None:
+            short.end()
+            later.enter_context(worker(tmp_path, place, "long", walltime=400.0))
+
+        # The night lasts until the first has seen it.
+        thread = Thread(target=follow)
+        thread.start()
         done = night(tmp_path, place).run(lambda: decisions)
+        thread.join()
         assert short.end() == 0 and short.said[-2:] == ["no build fits into the time that is left", "results 0"]
     assert done.counts == {"published": 1}
 
