@@ -1,4 +1,6 @@
-"""The order of tests: long ones first, so that no worker is still busy with one when the others have nothing left.
+"""The order of tests, and when no long one begins any more: what CI has not run at its end counts as failed.
+
+Long ones come first, so that no worker is still busy with one when the others have nothing left.
 
 How long a test takes is told by its marks: by a limit of time longer than usual (`timeout`), and by `slow`. Tests that
 have the same marks stay in the order of pytest-randomly.
@@ -7,9 +9,21 @@ have the same marks stay in the order of pytest-randomly.
 from __future__ import annotations
 
 import os
+import time
 from collections import defaultdict
 
 import pytest
+
+MINUTES = "TFAOT_TEST_MINUTES"
+"""The variable that limits a run: `slow` tests that would begin later are skipped."""
+_BEGUN = time.monotonic()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    minutes = os.environ.get(MINUTES)
+    if minutes and item.get_closest_marker("slow") and time.monotonic() - _BEGUN > 60 * float(minutes):
+        pytest.skip(f"the {minutes} minutes of this run are over")
 
 
 @pytest.hookimpl(trylast=True)

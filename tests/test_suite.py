@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.kept import kept
+from tests.order import MINUTES
 from tests.sweeps import UNKNOWN
 from tests.wording import Snapshot, entries_without_a_test, read, reported
 from tfaot_pkg.ground.process import CommandFailed, run
@@ -126,6 +127,20 @@ def test_each_worker_begins_with_long_tests(tmp_path: Path) -> None:
     for part in (found[:8], found[8:]):
         assert len({file for file, _ in part}) == 1
         assert [kind for _, kind in part] == ["longest", *["long"] * 3, *["quick"] * 4]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("minutes", "ended"), [(None, "16 passed"), ("60", "16 passed"), ("0", "8 passed, 8 skipped")])
+def test_no_slow_test_begins_after_the_minutes_of_a_run(tmp_path: Path, minutes: str | None, ended: str) -> None:
+    (tmp_path / "conftest.py").write_text("from tests.order import pytest_runtest_setup\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    slow: s\n    timeout: t\n")
+    for name in ("a", "b"):
+        (tmp_path / f"test_{name}.py").write_text(_LENGTHS)
+    variables = {name: value for name, value in os.environ.items() if name != MINUTES} | VARIABLES
+    variables |= {MINUTES: minutes} if minutes else {}
+    printed = run([sys.executable, "-m", "pytest", "-q", "-rs", *ALONE], cwd=tmp_path, env=variables, timeout=60).stdout
+    assert ended in printed
+    assert (f"the {minutes} minutes of this run are over" in printed) == ("skipped" in ended)
 
 
 @pytest.mark.slow
