@@ -56,7 +56,7 @@ def _hls4ml(makers: Any, name: str, place: str, rows: int) -> dict[str, object]:
         with open(os.path.join(makers.ARTIFACTS, f"{name}.fml"), "rb") as source, open(file, "wb") as copy:
             copy.write(source.read())
         makers.answer(file, place, rows)
-    model = emulator._loaded["model"]  # noqa: SLF001
+    model = emulator.loaded["model"]
     x = np.load(os.path.join(place, "rows.npz"))["in/x"][:AT_ONCE]
     return {
         "library": model._top_function_lib._name,  # noqa: SLF001
@@ -72,7 +72,7 @@ def _conifer(makers: Any, name: str, place: str, rows: int) -> dict[str, object]
     (folder,) = glob.glob(os.path.join(place, "conifer.*"))
     with open(os.path.join(folder, "one_row.cpp"), "w", encoding="utf-8") as file:
         file.write(ONE_ROW)
-    flags = ["-O3", "-shared", "-fPIC", "-std=c++14", "-I.", f"-I{emulator._headers()}"]  # noqa: SLF001
+    flags = ["-O3", "-shared", "-fPIC", "-std=c++14", "-I.", f"-I{emulator.headers()}"]
     library = os.path.join(folder, "one_row.so")
     subprocess.run(["g++", *flags, "one_row.cpp", "firmware/BDT.cpp", "-o", library], cwd=folder, check=True)
     return {"library": library, "symbol": "one_row", "python": None}
@@ -89,10 +89,10 @@ def _qonnx(makers: Any, name: str, place: str, rows: int) -> dict[str, object]:
         artifacts = os.path.join(os.path.dirname(makers.__file__), "artifacts")
         onnx.save(onnx.load(os.path.join(artifacts, f"{name}.onnx")), file)
     makers.write(file, place, rows)
-    model = executed._loaded["model"]  # noqa: SLF001
+    model = executed.loaded["model"]
     given = {model.graph.input[0].name: np.load(os.path.join(place, "rows.npz"))["in/x"][:AT_ONCE]}
     wanted = [each.name for each in model.graph.output]
-    return {"library": "", "symbol": "", "python": _nanoseconds(lambda: executed._executed(wanted, given), AT_ONCE)}  # noqa: SLF001
+    return {"library": "", "symbol": "", "python": _nanoseconds(lambda: executed.answers_of(wanted, given), AT_ONCE)}
 
 
 def _nanoseconds(call: Callable[[], object], rows: int) -> float:

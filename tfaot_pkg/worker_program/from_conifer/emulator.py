@@ -86,7 +86,7 @@ def _compiled(document: dict[str, Any], ensemble: Ensemble) -> Any:
     with open(os.path.join(folder, "called.cpp"), "w", encoding="utf-8") as file:
         file.write(_CALLED)
     library = os.path.join(folder, "trees.so")
-    argv = ["g++", "-O1", "-shared", "-fPIC", "-std=c++14", "-I.", f"-I{_headers()}"]
+    argv = ["g++", "-O1", "-shared", "-fPIC", "-std=c++14", "-I.", f"-I{headers()}"]
     sources = ["called.cpp", "firmware/BDT.cpp"]
     ended = subprocess.run([*argv, *sources, "-o", library], cwd=folder, stdout=sys.stderr, check=False)
     if ended.returncode:
@@ -96,7 +96,7 @@ def _compiled(document: dict[str, Any], ensemble: Ensemble) -> Any:
     return ctypes.CDLL(library).decide
 
 
-def _headers() -> str:
+def headers() -> str:
     """The AP types, which hls4ml has and conifer looks for."""
     import hls4ml
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _QUANTIZERS, _XNOR = "hls4ml.model.quantizers.", "hls4ml.model.types.XnorPrecisionType"
-_loaded: dict[str, Any] = {}
+loaded: dict[str, Any] = {}
 """The last network that was requested: to compile it takes many seconds, and one validation asks for it many times."""
 
 
@@ -38,10 +38,10 @@ class Hls4mlModel:
         from importlib.metadata import version
 
         self.version = version("hls4ml")
-        if _loaded.get("file") != request.folder:
-            _loaded.clear()
-            _loaded.update(model=_compiled(opened(request.folder)), file=request.folder)
-        self._model = _loaded["model"]
+        if loaded.get("file") != request.folder:
+            loaded.clear()
+            loaded.update(model=_compiled(opened(request.folder)), file=request.folder)
+        self._model = loaded["model"]
         self._feeds, self._fetches = request.feeds, request.fetches
         self.dtypes = dict.fromkeys(self._feeds, "float32")
         self.operations = sorted({f"hls4ml.{type(each).__name__}" for each in self._model.get_layers()})

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 
-_loaded: dict[str, Any] = {}
+loaded: dict[str, Any] = {}
 """The last file that was requested: one validation asks for it many times."""
 _MOST_SIZES = 64
 """The most sizes of inputs of which a model is kept."""
@@ -37,10 +37,10 @@ class QonnxModel:
         # Of all faults of the executor's own it raises Exception itself: they end the command.
         self.rejections = (state.Fail, state.InvalidArgument, state.RuntimeException, ValueError)
         self.not_walked = (interpreter.CannotWalk,)
-        if _loaded.get("file") != request.folder:
-            _loaded.clear()
-            _loaded.update(file=request.folder, model=_model(request.folder), sized={})
-        model = _loaded["model"]
+        if loaded.get("file") != request.folder:
+            loaded.clear()
+            loaded.update(file=request.folder, model=_model(request.folder), sized={})
+        model = loaded["model"]
         self.operations = sorted({_kind(node.domain, node.op_type) for node in model.graph.node})
         types = _types(model)
         keys = keys_of(types, "input")
@@ -51,17 +51,17 @@ class QonnxModel:
         self.dtypes = {name: types[key] for name, key in self._feeds.items()}
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
-        return self._named(_executed, feeds)
+        return self._named(answers_of, feeds)
 
     def walk(
         self, feeds: dict[str, Array], *, double: bool, observe: Callable[[open_results.Node], None] | None
     ) -> dict[str, Array]:
         """As `run`, by ONNX's reference implementation (interpreter.py). Raises CannotWalk."""
-        if "walk" not in _loaded:
-            model = type(_loaded["model"])()
-            model.CopyFrom(_loaded["model"])
-            _loaded["walk"] = interpreter.Walk(model, _operators())
-        walk = _loaded["walk"]
+        if "walk" not in loaded:
+            model = type(loaded["model"])()
+            model.CopyFrom(loaded["model"])
+            loaded["walk"] = interpreter.Walk(model, _operators())
+        walk = loaded["walk"]
         return self._named(lambda wanted, given: walk.run(wanted, given, double=double, observe=observe), feeds)
 
     def _named(
@@ -96,15 +96,16 @@ def _kind(domain: str, operator: str) -> str:
     return f"qonnx.{operator}" if domain == QONNX else f"ai.onnx.{operator}"
 
 
-def _executed(wanted: list[str], given: dict[str, Array]) -> list[Array]:
+def answers_of(wanted: list[str], given: dict[str, Array]) -> list[Array]:
+    """Values of the loaded model by name, as qonnx's executor computes them from `given`."""
     from qonnx.core import onnx_exec
 
     sizes = tuple(sorted((name, *values.shape) for name, values in given.items()))
-    sized = _loaded["sized"]
+    sized = loaded["sized"]
     if sizes not in sized:
         while len(sized) >= _MOST_SIZES:
             del sized[next(iter(sized))]
-        sized[sizes] = _sized(_loaded["model"], {name: values.shape for name, values in given.items()})
+        sized[sizes] = _sized(loaded["model"], {name: values.shape for name, values in given.items()})
     onnx_exec.rt = _Sessions
     with np.errstate(all="ignore"):
         found = onnx_exec.execute_onnx(sized[sizes], given)
