@@ -146,11 +146,14 @@ def quantize(plain, made, form, sizes):
 def write(folder, file, sizes):
     from from_onnx import reading
     from from_onnx.sessions import session
+    from from_onnx.unsigned import make_unsigned
     from messages.sources import ReadOnnx
 
     found = reading.read(ReadOnnx(path=file, shapes={}, out=folder, qonnx=False), None)
     rows = np.random.default_rng(3).normal(size=(ROWS, *sizes)).astype("f4")
-    run = session(file)
+    model = onnx.load(file)
+    make_unsigned(model)
+    run = session(model.SerializeToString())
     parts = np.split(rows, ROWS) if found.by_row else [rows]
     np.savez(os.path.join(folder, "rows.npz"), x=rows, y=np.concatenate([run.run(["y"], {"x": x})[0] for x in parts]))
 

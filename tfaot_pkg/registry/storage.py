@@ -39,7 +39,7 @@ class Storage(Files, Protocol):
         """Replace a file in one step. Raises Conflict, OSError, StorageError, NetworkError."""
 
     def place(self, path: str, blob: BlobRef, source: Path | bytes) -> None:
-        """Make the file `path` of `source`, which must be `blob`. Where that is cheap, one that is there is compared instead.
+        """Make the file `path` of `source`, which must be `blob`. If it is there, folders compare it instead.
 
         Raises TrustError if `source` or the file is something else, StorageError, NetworkError.
         """

@@ -11,6 +11,7 @@ from from_onnx.authored_nodes import CutSession, nodes_of
 from from_onnx.borders import as_numbers
 from from_onnx.reading import keys_of
 from from_onnx.sessions import session
+from from_onnx.unsigned import make_unsigned
 from messages import elements
 from messages.requests import Reference
 
@@ -109,8 +110,7 @@ def _cut(request: Reference, *, fusing: bool) -> CutSession:
     import onnx
 
     model = onnx.load(request.folder)
-    as_numbers(model)
-    _sort(model)
+    _change(model)
     return CutSession(model, request.operations, partial(session, fusing=fusing))
 
 
@@ -120,10 +120,15 @@ def _whole(file: str, *, fusing: bool) -> Session:
 
     model = onnx.load(file, load_external_data=False)
     before = model.SerializeToString()
-    as_numbers(model)
-    _sort(model)
+    _change(model)
     after = model.SerializeToString()
     return session(file, fusing=fusing) if before == after else session(after, beside=file, fusing=fusing)
+
+
+def _change(model: ModelProto) -> None:
+    as_numbers(model)
+    make_unsigned(model)
+    _sort(model)
 
 
 def _sort(model: ModelProto) -> None:

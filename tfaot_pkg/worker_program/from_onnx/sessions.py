@@ -40,6 +40,8 @@ def session(file: str | bytes, *, beside: str = "", rewriting: bool = True, fusi
     # Weights of floats between DequantizeLinear and QuantizeLinear stay what the file says: ONNX Runtime makes bytes of
     # them (WeightBiasQuantization), also without fusions.
     options.add_session_config_entry("session.disable_quant_qdq", "0" if fusing else "1")
+    if fusing:
+        options.add_session_config_entry("session.x64quantprecision", "1")  # unsigned.py
     if beside:
         options.add_session_config_entry(
             "session.model_external_initializers_file_folder_path", os.path.dirname(os.path.abspath(beside))
