@@ -367,6 +367,18 @@ def test_the_first_error_of_a_log_is_marked(written: Path) -> None:
     assert "tfaot-pkg build /specs/broken.yaml --tensorflow 2.17.1" in text
 
 
+def test_a_page_begins_with_the_failure_and_says_what_happened(report: Report, written: Path) -> None:
+    text = (written / page_of(ID.format("broken"))).read_text()
+    places = [text.index(each) for each in ('id="error"', 'id="log"', "<dt>Version</dt>")]
+    assert places == sorted(places)
+    assert of(report, "broken").happened.startswith("XLA cannot compile the model")
+    assert of(report, "mended").happened == "published as 1.0.0+tf2.17.1.b1 (source: changed)"
+    slow = (written / page_of(ID.format("slow"))).read_text()
+    assert re.findall(r'"number">([^<]*)</td><td class="number">([^<]*)</td><td class="number">1.300', slow) == [
+        ("5 µs", "6.5 µs"), ("80 µs", "104 µs"),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("text", "told", "number"),
     [

@@ -70,6 +70,16 @@ class TaskReport:
         return self.outcome.kind in FAILURES
 
     @property
+    def happened(self) -> str:
+        """What became of it: the error, or what was built, with the reasons."""
+        if self.outcome.error:
+            return self.outcome.error
+        why = "; ".join(map(str, self.reasons))
+        if self.outcome.kind != "published":
+            return why
+        return f"published as {self.outcome.release}" + (f" ({why})" if why else "")
+
+    @property
     def regressions(self) -> tuple[Worse, ...]:
         return worse_in(self.comparison) if self.comparison is not None else ()
 

@@ -159,6 +159,7 @@ def write_pages(site: Site, report: Report, *, catalogue: str = "") -> None:
         "tone": tone,
         "change": change_text,
         "duration": duration_text,
+        "figure": value_text,
         "told": told_of,
     }
     for task in (one for one in report.tasks if one.has_news):
@@ -186,7 +187,7 @@ def _trends(task: TaskReport) -> Sequence[dict[str, object]]:
     """The page's text for each trend; only the first few have a plot."""
     return [
         {
-            "name": plain(trend.name),
+            "name": plain(trend.name[:1].upper() + trend.name[1:]),
             "value": value_text(trend.metric, trend.last),
             "plot": trend_plot(trend) if number < _PLOTS else None,
             "count": len(trend.points),
