@@ -75,7 +75,8 @@ def test_chromium_opens_the_traces_of_all_three(
     steps = {
         event["args"]["step"] for event in json.loads((tmp_path / "traces/package.json").read_text())["traceEvents"]
     }
-    assert len(drawn["package"]) == len(steps) and drawn["package"][0].startswith("conv2d_max_pool")
+    # It is shorter than a fifth of TensorFlow's call, so that it is drawn twice.
+    assert len(drawn["package"]) == 2 * len(steps) and drawn["package"][0].startswith("conv2d_max_pool")
 
 
 @pytest.mark.nightly
@@ -94,12 +95,52 @@ def test_a_model_with_state_runs_in_all_three_ways(shared_home: Path, toolchain_
         assert sum(event["ph"] == "X" for event in trace["traceEvents"]) == way["events"] > 0, way["name"]
 
 
+DRAWN_WIDTHS = """
+const width = document.querySelector("main").getBoundingClientRect().width;
+return [...document.querySelectorAll(".thread")].map((thread) => [...thread.querySelectorAll(".span")].map(
+  (span) => [span.textContent, Math.round(1000 * span.getBoundingClientRect().width / width)]));
+"""
+
+
+def test_all_ways_have_one_scale_and_times_without_a_trace(
+    tmp_path: Path,
+    start_browser: Callable[..., Browser],  # noqa: F811
+) -> None:
+    """Calls of a package of many rows have the same step several times."""
+    from tfaot_pkg.measure.inside.timeline import CALLS, page
+
+    def spans(name: str, step: float, each: int) -> list[dict[str, object]]:
+        """Of equal calls, except for the first one, which takes four times as long."""
+        made: list[dict[str, object]] = []
+        for call in range(CALLS):
+            for number in range(each):
+                dur = step * (4 if call == 0 else 1)
+                start = 1e6 * call + number * dur
+                made.append({"ph": "X", "name": name, "ts": start, "dur": dur, "pid": 0, "tid": 0, "args": {"step": 0}})
+        return made
+
+    traces = {"tensorflow": {"traceEvents": spans("slow", 500, 2)}, "package": {"traceEvents": spans("quick", 20, 4)}}
+    (tmp_path / "index.html").write_text(page("net", traces, {"tensorflow": 812.0, "package": 61.25}))
+    browser = start_browser()
+    browser.open((tmp_path / "index.html").as_uri())
+    browser.screenshot("timeline")
+    tensorflow, package, enlarged = browser.driver.execute_script(DRAWN_WIDTHS)
+    assert tensorflow == [["slow", 500]] * 2 and package == [["quick", 20]] * 4 and enlarged == [["quick", 250]] * 4
+    said = [each.text for each in browser.driver.find_elements("class name", "name")]
+    assert said == [
+        "812 µs a call, 1,000 µs with the trace",
+        "61.3 µs a call, 80 µs with the trace",
+        "enlarged 12.5 times:",
+    ]
+
+
 def test_names_of_a_hostile_model_stay_text(tmp_path: Path, start_browser: Callable[..., Browser]) -> None:  # noqa: F811
-    from tfaot_pkg.measure.inside.timeline import page
+    from tfaot_pkg.measure.inside.timeline import Document, page
 
     hostile = "</script><script>document.title = 'owned'</script>"
     event = {"ph": "X", "name": hostile, "ts": 0, "dur": 5, "pid": 0, "tid": 0}
-    (tmp_path / "index.html").write_text(page("net", {"package": {"traceEvents": [event]}, "tensorflow": hostile}))
+    traces: dict[str, Document | str] = {"package": {"traceEvents": [event]}, "tensorflow": hostile}
+    (tmp_path / "index.html").write_text(page("net", traces, {}))
     browser = start_browser()
     browser.open((tmp_path / "index.html").as_uri())
     assert browser.driver.title == "net: timeline"

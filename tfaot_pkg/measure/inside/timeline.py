@@ -90,7 +90,8 @@ def timeline(spec: ModelSpec, folder: Path, pipeline: Pipeline, *, batch_size: i
         for name, found in traces.items():
             if not isinstance(found, str):
                 write_file(folder / f"{name}.json", json.dumps(found).encode() + b"\n")
-        write_file(folder / "index.html", page(f"{spec.model.name}, batch size {size}", traces).encode())
+        medians = {way.name: way.medians[size] for way in ways if size in way.medians}
+        write_file(folder / "index.html", page(f"{spec.model.name}, batch size {size}", traces, medians).encode())
     return Timeline(
         model=spec.model.name, batch_size=size, calls=CALLS, rounds=rounds, machine=measured.machine,
         folder=str(folder), page=str(folder / "index.html"), ways=ways,
@@ -223,10 +224,14 @@ def _checked(content: bytes) -> Document:
     return document
 
 
-def page(title: str, traces: Mapping[str, Document | str]) -> str:
-    """A page that draws one call of each trace; `title` is our own."""
+def page(title: str, traces: Mapping[str, Document | str], medians: Mapping[str, float]) -> str:
+    """A page that draws one call of each trace; `title` is our own, `medians` are microseconds without a trace."""
     drawn = [
-        {"title": _ENGINES[name], "reason": found} if isinstance(found, str) else {"title": _ENGINES[name], **found}
+        {
+            "title": _ENGINES[name],
+            "median": medians.get(name),
+            **({"reason": found} if isinstance(found, str) else {"calls": CALLS, **found}),
+        }
         for name, found in traces.items()
     ]
     # Names come from the model: `</script>` in one would end the script that contains the data.
