@@ -177,6 +177,11 @@ def test_functions_of_the_tensorflow_dialect_compute_what_they_say_also_after_a_
     expected = {"output_0": sums, "output_1": sums.argmax(axis=1)}
     _require_close(files.answers(_asked(files, feeds, [*expected], folder, "tensorflow", batched=("in_",))), expected)
 
+    # As it was written until 2022.
+    old = files.written("old.mlir", _DIALECT.replace("func.func", "func"))
+    _, older = files.built(old)
+    _require_close(files.answers(_asked(files, feeds, [*expected], older, "tensorflow", batched=("in_",))), expected)
+
     text = files.pool.new_folder("text") / "again.mlir"
     request = Convert(folder=str(folder), tags=("serve",), signature="serving_default", form="mlir", out=str(text))
     files.pool.get().call(request, Nothing)

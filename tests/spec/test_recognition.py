@@ -46,6 +46,7 @@ _KNOWN = {
     "bytecode": ("model.bin", b"ML\xefR\r\x01", "mlir"),
     "StableHLO": ("model.txt", b"// A comment.\nmodule @jit_f attributes {x = 1} {\n  func.func", "mlir"),
     "a function": ("model.txt", b"func.func @main(%0: tensor<4xf32>) {", "mlir"),
+    "a function as it was written until 2022": ("model.txt", b"func @main(%0: tensor<4xf32>) {", "mlir"),
     "a graph as text": ("model.txt", b'node {\n  name: "x"\n  op: "Placeholder"', "graph"),
     "a graph": ("model.pb", b"\x0a\x10\x0a\x01x", "graph"),
     "ONNX": ("model.onnx", b"\x08\x08\x12\x07pytorch", "onnx"),

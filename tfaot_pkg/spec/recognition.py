@@ -55,7 +55,7 @@ _KINDS: tuple[tuple[Format, Test], ...] = (
     ("conifer", lambda each: each.begins(rb"\{\s*\"n_classes\"\s*:")),
     # MLIR's bytecode, then its text: a colon before the first bracket would be that of YAML.
     ("mlir", lambda each: each.head.startswith(b"ML\xefR")),
-    ("mlir", lambda each: each.begins(rb"(?:module\b|func\.func\b|\"builtin\.module\")[^:]*[{(@]")),
+    ("mlir", lambda each: each.begins(rb"(?:module\b|func\.func\b|func\s+@|\"builtin\.module\")[^:]*[{(@]")),
     # More loosely than above: XGBoost's with the version first, LightGBM's after a byte order mark or blanks.
     (
         "trees",

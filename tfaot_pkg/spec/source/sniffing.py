@@ -289,7 +289,7 @@ def _mlir(path: Path) -> None:
     with path.open("rb") as file:
         is_text = b"\0" not in file.read(4096)
     if is_text:
-        words = rb"(?:module\b|func\.func\b|\"builtin\.module\"|#\w|!\w|\{-#)"
+        words = rb"(?:module\b|func\.func\b|func\s+@|\"builtin\.module\"|#\w|!\w|\{-#)"
         _require_text(path, rb"(?:\xef\xbb\xbf)?(?:\s|//[^\n]*\n)*" + words, comment=rb"//[^\n]*")
     else:
         _jax(path)

@@ -24,6 +24,7 @@ _BYTECODE = b"ML\xefR"
 _HEXADECIMAL = re.compile(r'^dense<"0x([0-9A-F]+)">')
 _PLATFORM_INDEX = '"_platform_index"'
 _GIVEN_NAME = re.compile(r'^loc\("([^"]+)"')
+_FUNCTION = re.compile(r"^([ \t]*)func(?=[ \t]+(?:public[ \t]+|private[ \t]+|nested[ \t]+)?@)", re.MULTILINE)
 _MADE_UP = re.compile(r"arg\d*|\d+")
 """Names of arguments that MLIR generates."""
 
@@ -90,7 +91,8 @@ def text_of(path: str) -> str | None:
             text = file.read().decode()
         except UnicodeDecodeError:
             return None
-    return text if "func" in text else None
+    # Until 2022 functions were of no dialect; `return` and `call` within them are still written without one.
+    return _FUNCTION.sub(r"\1func.func", text) if "func" in text else None
 
 
 def values_of(value: ir.Attribute) -> Array:
