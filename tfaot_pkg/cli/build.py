@@ -18,7 +18,7 @@ from tfaot_pkg.cli.remotes import Uploader
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.ground import reduced
 from tfaot_pkg.ground.documents import fields_of
-from tfaot_pkg.ground.wording import contains_text
+from tfaot_pkg.ground.wording import contains_text, counted
 
 if TYPE_CHECKING:
     from tfaot_pkg.cli.cmssw import DevTool
@@ -126,10 +126,22 @@ def init(
 @command("defines", "toolchain_python", "wheelhouse", "unconfined", "verbose")
 def check(
     session: Session,
-    model: Annotated[
-        Path, typer.Argument(help="A spec, the folder of a SavedModel, or a model's file.", metavar="SPEC|MODEL")
+    models: Annotated[
+        list[Path],
+        typer.Argument(
+            help="A spec, the folder of a SavedModel, or a model's file. With --spec-only: specs.",
+            metavar="SPEC|MODEL",
+        ),
     ],
     *,
+    spec_only: Annotated[
+        bool,
+        typer.Option(
+            "--spec-only",
+            help="Read specs alone, without a toolchain and the models' files, and print one line for each fault; exit "
+            "code 0 or 10.",
+        ),
+    ] = False,
     table: Annotated[bool, typer.Option("--table", help="List all operations that the toolchain compiles.")] = False,
     signature: Annotated[str, typer.Option(help="For a SavedModel: the signature.")] = "serving_default",
     tensorflow: TensorFlowOption = None,
@@ -139,12 +151,19 @@ def check(
     Notes tell where compiled code silently differs from TensorFlow, which tolerances hardly any model meets, and which
     licences are not SPDX expressions. Flags that the toolchain does not know are an error (10).
 
-    Examples: tfaot-pkg check spec.yaml; tfaot-pkg check exported/tagger --table; tfaot-pkg check tagger.onnx
+    Examples: tfaot-pkg check spec.yaml; tfaot-pkg check exported/tagger --table; tfaot-pkg check tagger.onnx;
+    tfaot-pkg check --spec-only models/*/spec.yaml
     """
+    if spec_only and (table or tensorflow is not None):
+        raise typer.BadParameter("--table and --tensorflow ask a toolchain: they cannot be used with --spec-only")
+    if spec_only:  # before the stages are imported: a hook of git waits for it
+        return _checked_alone(models, session.defines)
+    if len(models) > 1:
+        raise typer.BadParameter("give one model, or --spec-only to read several specs")
     from tfaot_pkg.errors import ModelError
     from tfaot_pkg.pipeline.check import check_model, spec_of
 
-    spec = spec_of(model, session.defines, signature=signature, tensorflow=tensorflow)
+    spec = spec_of(models[0], session.defines, signature=signature, tensorflow=tensorflow)
     result = check_model(spec, session.pipeline(), table=table)
     return Result(document=result, text=_check_text(result), exit_code=0 if result.compilable else ModelError.exit_code)
 
@@ -180,6 +199,16 @@ def convert(
     spec = spec_of(model, session.defines, signature=signature, tensorflow=tensorflow)
     form = write(spec, output, session.pipeline())
     return Result(document={"output": str(output), "form": form}, text=f"wrote {output}")
+
+
+def _checked_alone(specs: list[Path], defines: dict[str, str]) -> Result:
+    """What `check --spec-only` prints: lines as compilers write them, which editors and CI services read."""
+    from tfaot_pkg.spec.alone import faults_of
+
+    faults = faults_of(specs, defines)
+    document = {"specs": [str(spec) for spec in specs], "faults": [fields_of(fault) for fault in faults]}
+    text = "\n".join(map(str, faults)) or f"{counted(len(specs), 'spec')}: no fault"
+    return Result(document=document, text=text, exit_code=SpecError.exit_code if faults else 0)
 
 
 def _check_text(result: CheckResult) -> str:
