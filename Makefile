@@ -28,6 +28,7 @@ PYTEST := $(VENV)/bin/python -m pytest --numprocesses $(PYTEST_JOBS) --maxproces
 # Bytecode stays on: thousands of tests start the command line, and each start would compile it again.
 export PYTHONDONTWRITEBYTECODE :=
 TOOLS := build/tools-$(shell sha256sum requirements/tools.txt | cut -c1-16)
+RELEASE := build/release-$(shell sha256sum requirements/release.txt | cut -c1-16)
 # pip's bars on a terminal, elsewhere one line for each phase.
 QUIET := $(shell [ -t 2 ] || echo --quiet)
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check $(QUIET)
@@ -135,8 +136,10 @@ doxygen: ## docs/reference/cpp.md and build/doxygen/html, from the headers' comm
 	@echo "build/doxygen/html/index.html"
 
 $(TOOLS)/.made: requirements/tools.txt
-	@$(PYTHON) -m venv $(TOOLS)
-	@$(TOOLS)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --only-binary :all: --requirement $<
+$(RELEASE)/.made: requirements/release.txt
+$(TOOLS)/.made $(RELEASE)/.made:
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --only-binary :all: --requirement $<
 	@touch $@
 
 .PHONY: docs
@@ -144,8 +147,8 @@ docs: $(TOOLS)/.made ## build/site: the documentation, with links, headings and 
 	@$(TOOLS)/bin/python tools/make_docs.py
 
 .PHONY: release
-release: $(TOOLS)/.made ## dist/: build, check and sign a release (REPOSITORY=https://HOST/OWNER/NAME KEY=OPENPGP-KEY)
-	@TFAOT_REPOSITORY="$(REPOSITORY)" KEY="$(KEY)" $(TOOLS)/bin/python tools/make_release.py
+release: $(RELEASE)/.made ## dist/: build, check and sign a release (REPOSITORY=https://HOST/OWNER/NAME KEY=OPENPGP-KEY)
+	@TFAOT_REPOSITORY="$(REPOSITORY)" KEY="$(KEY)" $(RELEASE)/bin/python tools/make_release.py
 
 .PHONY: system-packages
 system-packages: ## install the Debian or Ubuntu packages that the tests need

@@ -58,7 +58,7 @@ def test_everything_in_a_lock_file_is_pinned_with_hashes(file: Path) -> None:
 
 
 @pytest.mark.parametrize("python", PYTHONS)
-@pytest.mark.parametrize("name", ["run", "test", "tools"])
+@pytest.mark.parametrize("name", ["run", "test", "tools", "release", "s3"])
 def test_every_python_gets_one_version_of_every_dependency_within_its_range(name: str, python: str) -> None:
     environment = {
         "python_version": python,
@@ -73,17 +73,17 @@ def test_every_python_gets_one_version_of_every_dependency_within_its_range(name
         if requirement.marker is None or requirement.marker.evaluate(dict(environment)):
             found.setdefault(requirement.name.lower(), []).append(pinned_version(requirement))
     assert [name for name, versions in found.items() if len(versions) > 1] == []
-    for wanted in project_requirements() if name != "tools" else ():
+    for wanted in project_requirements() if name in ("run", "test") else ():
         assert wanted.specifier.contains(found[wanted.name.lower()][0]), wanted
 
 
 def test_what_runs_and_what_is_tested_are_the_same_versions() -> None:
     # Markers may differ: what runs needs some package for old Pythons only, and a test's tool for all.
-    run, tested = (
+    run, buckets, tested = (
         {(requirement.name, pinned_version(requirement)) for requirement, _ in locked(ROOT / "requirements" / name)}
-        for name in ("run.txt", "test.txt")
+        for name in ("run.txt", "s3.txt", "test.txt")
     )
-    assert run <= tested
+    assert run | buckets <= tested
 
 
 def test_the_version_stands_in_one_file_and_the_index_of_recipes_has_it() -> None:

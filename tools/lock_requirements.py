@@ -74,8 +74,9 @@ def lock_project() -> None:
     folder = ROOT / "requirements"
     (folder / "run.txt").write_text(lock(["pyproject.toml"]))
     (folder / "test.txt").write_text(lock(["pyproject.toml", "requirements/test.in", "-c", "requirements/run.txt"]))
-    (folder / "tools.txt").write_text(lock(["requirements/tools.in"]))
-    (folder / "conda.txt").write_text(lock(["requirements/conda.in"]))
+    (folder / "s3.txt").write_text(lock(["requirements/s3.in", "-c", "requirements/test.txt"]))
+    for name in ("tools", "release", "conda"):
+        (folder / f"{name}.txt").write_text(lock([f"requirements/{name}.in"]))
 
 
 def lock_toolchains(versions: Sequence[str] = ()) -> None:

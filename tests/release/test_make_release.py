@@ -13,7 +13,7 @@ import pytest
 import tfaot_pkg
 from tfaot_pkg.ground.process import run
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.release
@@ -26,9 +26,9 @@ def test_a_release_is_built_from_the_commit_checked_and_signed(
     clone, keys, found = tmp_path / "clone", tmp_path / "keys", tfaot_pkg.__version__
     run(["git", "clone", "--quiet", "--local", ROOT, clone])
     (clone / "build").mkdir()
-    for tools in ROOT.glob("build/tools-*"):  # a fresh clone has none, and makes its own
+    for tools in ROOT.glob("build/release-*"):  # a fresh clone has none, and makes its own
         (clone / "build" / tools.name).symlink_to(tools)
-        os.utime(clone / "requirements" / "tools.txt", (0, 0))  # older than these, though it was just written
+        os.utime(clone / "requirements" / "release.txt", (0, 0))  # older than these, though it was just written
     keys.mkdir(mode=0o700)
     environment = {**os.environ, "GNUPGHOME": str(keys)}
 
