@@ -175,9 +175,8 @@ def test_an_installed_wheel_finds_its_templates_headers_and_base_recipe(tmp_path
 
 def test_continuous_integration_does_what_the_readme_says() -> None:
     script = (ROOT / ".ci" / "run").read_text()
-    assert re.findall(r"^make .*", script, re.MULTILINE) == [
-        f"make {target} || status=$?" for target in ("test", "test-nightly", "docs")
-    ]
+    commands = re.findall(r"^(?:TFAOT_TEST_MINUTES=\$\(\(.*\)\) )?(make .*)", script, re.MULTILINE)
+    assert commands == [f"make {target} || status=$?" for target in ("test", "test-nightly", "docs")]
 
 
 def test_no_module_gives_one_of_its_names_twice() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from threading import Event, Thread
 
@@ -49,13 +50,13 @@ Start = Callable[..., None]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts workers, which end with the test."""
-    over, threads = Event(), list[Thread]()
+    """Starts workers, which end with the test: then their clock runs. One may start only then, on a busy machine."""
+    over, threads, ticks = Event(), list[Thread](), count()
 
     def begin(place: Place, identity: Identity, times: object = measured) -> None:
         worker = TimingWorker(
             store=place.store, identity=identity, times=times, idle=1.0, poll=0.05,  # type: ignore[arg-type]
-            clock=lambda: 9.0 if over.is_set() else 0.0,
+            clock=lambda: float(next(ticks)) if over.is_set() else 0.0,
         )  # fmt: skip
         threads.append(Thread(target=worker.run, daemon=True))
         threads[-1].start()
@@ -64,6 +65,7 @@ def start() -> Iterator[Start]:
     over.set()
     for thread in threads:
         thread.join(30)
+        assert not thread.is_alive()
 
 
 def asker(place: Place, *known: Identity, **given: float) -> TimingWorkers:
