@@ -143,7 +143,7 @@ _EVERY = 7
 """Of about 100 models each seventh is tried: a command takes seconds."""
 
 
-@pytest.mark.sweep(night=["symbolic"])
+@pytest.mark.sweep(night=["indices"])
 @pytest.mark.parametrize("maker", ["indices", "symbolic", "row_models"])
 def test_first_specs_of_saved_models_are_accepted(maker: str, shared_home_folder: Path, tmp_path: Path) -> None:
     more = [str(WORKER_PROGRAM)] if maker == "symbolic" else []

@@ -52,7 +52,7 @@ def _trees(home: Path, name: str, rows: int) -> Path:
     ) / name  # fmt: skip
 
 
-@pytest.mark.sweep("saturating_in_order", night=["classes"])
+@pytest.mark.sweep("saturating_in_order")
 @pytest.mark.parametrize("name", _TREES)
 def test_trees_have_the_bits_of_conifer_before_and_after_all_passes(name: str, shared_home_folder: Path) -> None:
     folder = _trees(shared_home_folder, name, 2000)
@@ -71,7 +71,7 @@ def _tool(home: Path, folder: Path, *words: str | Path, code: int = 0) -> str:
     return done.stderr if code else done.stdout
 
 
-@pytest.mark.sweep("plain", night=["cpp"])
+@pytest.mark.sweep(night=["plain"])
 @pytest.mark.parametrize("name", _TREES)
 def test_packages_have_the_bits_of_conifer_on_100_000_rows(name: str, shared_home_folder: Path, tmp_path: Path) -> None:
     folder = _trees(shared_home_folder, name, 100_000)

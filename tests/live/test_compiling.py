@@ -67,7 +67,7 @@ def test_frames_are_read_by_names_and_tensors_without_copies(shared_home_folder:
     assert set(found.values()) == {True}
 
 
-@pytest.mark.sweep(night=1)
+@pytest.mark.release
 def test_modules_of_pytorch_are_exported_here(shared_home_folder: Path, run_program: Run) -> None:
     found = run_program(environment(shared_home_folder, "torch==2.14.1", "numpy==2.4.6"), "torch_objects")
     assert found["off"] < 1e-6 and "verified against PyTorch 2.14.1" in found["verdict"]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.program.models import Models, RowsOfModels, models_of
 
-pytestmark = [pytest.mark.nightly, pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.release, pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")

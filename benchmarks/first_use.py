@@ -1,0 +1,153 @@
+"""What the first use costs in an empty home, from the installation of the wheel to the first number.
+
+    .venv/bin/python benchmarks/first_use.py [--only NAME ...] [--json FILE]
+
+Each path is that of a person who has nothing but Python, a compiler and CMake, as the documentation gives it. Its
+commands run in a home, a folder and an environment of their own. Of each path: seconds by the clock, downloads of pip
+(its cache, which is empty before), and what is on the disk afterwards, in the environment and in the home without that
+cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+_PROGRAM = """
+tfaot-pkg install {name} --registry registry --prefix prefix
+tfaot-pkg new-app {name} app --prefix prefix
+cmake -S app -B app/build -DCMAKE_PREFIX_PATH="$PWD/prefix" -DCMAKE_BUILD_TYPE=Release
+cmake --build app/build
+app/build/{name}
+"""
+"""From a published model to numbers in C++."""
+_INSTALL = "python3 -m venv env; env/bin/pip install --quiet {wheel}"
+PATHS: dict[str, tuple[str, ...]] = {
+    "an ONNX file in C++": (
+        "tfaot-pkg sample from-onnx", "tfaot-pkg init from-onnx/tagger.onnx --name tagger",
+        "tfaot-pkg publish spec.yaml --registry registry", _PROGRAM.format(name="tagger"),
+    ),
+    "decision trees in C++": (
+        "tfaot-pkg sample from-xgboost", "tfaot-pkg init from-xgboost/model.json --name signal",
+        "tfaot-pkg publish spec.yaml --registry registry", _PROGRAM.format(name="signal"),
+    ),
+    "a SavedModel in C++": (
+        "tfaot-pkg sample digits", "tfaot-pkg init digits/saved_model --name digits",
+        "tfaot-pkg publish spec.yaml --registry registry", _PROGRAM.format(name="digits"),
+    ),
+    "a notebook": (
+        "tfaot-pkg sample from-onnx",
+        "python -c 'import tfaot_pkg; print(tfaot_pkg.compile(\"from-onnx/tagger.onnx\"))'",
+    ),
+    "CMSSW": (
+        "tfaot-pkg sample digits",
+        'mkdir -p area/src; CMSSW_BASE="$PWD/area" tfaot-pkg build digits/spec.yaml --dev',
+        "ls area/tfaot/*.xml",
+    ),
+    "a night of two models": (
+        "tfaot-pkg sample digits models/digits; tfaot-pkg sample wine models/wine",
+        "printf 'registry: registry\\nmodels: [{spec: models/*/spec.yaml}]\\n' > registry.yaml",
+        "tfaot-pkg nightly run registry.yaml",
+        "tfaot-pkg search --registry registry",
+    ),
+}  # fmt: skip
+"""By name: the steps after the installation."""
+CONSUMER = "somebody else's model in C++"
+"""The package is published before, by the path of the ONNX file; then the home is empty again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    command: str
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Use:
+    """What a path costs. Sizes are bytes."""
+
+    name: str
+    steps: tuple[Step, ...]
+    downloads: int
+    environment: int
+    home: int
+    numbers: str
+
+    @property
+    def seconds(self) -> float:
+        return sum(step.seconds for step in self.steps)
+
+
+def followed(name: str, steps: Sequence[str], wheel: Path, folder: Path) -> Use:
+    """Run `steps` in `folder`, which may have files. Raises CalledProcessError."""
+    home = folder / "home"
+    home.mkdir()
+    kept = {key: value for key, value in os.environ.items() if key.startswith("PIP_") or key.endswith("_proxy")}
+    programs = f"{folder / 'env' / 'bin'}:{Path(sys.base_prefix) / 'bin'}:/usr/local/bin:/usr/bin:/bin"
+    variables = {**kept, "HOME": str(home), "PATH": programs, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "LANG": "C.UTF-8"}
+    done, printed = [], ""
+    for command in (_INSTALL.format(wheel=wheel), *steps):
+        print(f"{name}: {command.strip()}", file=sys.stderr)
+        start = time.monotonic()
+        printed = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", command], cwd=folder, env=variables, stdout=subprocess.PIPE, text=True,
+            check=True,
+        ).stdout  # fmt: skip
+        done.append(Step(command=command.strip(), seconds=time.monotonic() - start))
+    cache = home / ".cache" / "pip"
+    downloads = size_of(cache)
+    return Use(
+        name=name, steps=tuple(done), downloads=downloads, environment=size_of(folder / "env"),
+        home=size_of(home) - downloads, numbers="\n".join(printed.splitlines()[-3:]),
+    )  # fmt: skip
+
+
+def size_of(folder: Path) -> int:
+    """Bytes on the disk, each file once."""
+    files = [path.lstat() for path in folder.rglob("*")] if folder.is_dir() else []
+    return sum({(one.st_dev, one.st_ino): one.st_blocks * 512 for one in files}.values())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    names = [*PATHS, CONSUMER]
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    found = []
+    with tempfile.TemporaryDirectory() as temporary:
+        place = Path(temporary)
+        subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", place], cwd=ROOT, check=True)
+        (wheel,) = place.glob("*.whl")
+        for number, name in enumerate(given.only):
+            folder = place / str(number)
+            folder.mkdir()
+            steps = PATHS.get(name, ())
+            if name == CONSUMER:
+                before = place / "publisher"
+                before.mkdir()
+                followed("(publishing)", PATHS["an ONNX file in C++"][:-1], wheel, before)
+                (before / "registry").rename(folder / "registry")
+                steps = (_PROGRAM.format(name="tagger"),)
+            found.append(followed(name, steps, wheel, folder))
+            print(_row(found[-1]))
+    if given.json:
+        given.json.write_text(json.dumps([{**asdict(one), "seconds": one.seconds} for one in found], indent=1) + "\n")
+
+
+def _row(one: Use) -> str:
+    sizes = " | ".join(f"{size / 1e6:,.0f} MB" for size in (one.downloads, one.environment, one.home))
+    return f"| {one.name} | {one.seconds:.0f} s | {sizes} |"
+
+
+if __name__ == "__main__":
+    main()
