@@ -30,7 +30,9 @@ def test_a_release_is_built_from_the_commit_checked_and_signed(
         (clone / "build" / tools.name).symlink_to(tools)
         os.utime(clone / "requirements" / "release.txt", (0, 0))  # older than these, though it was just written
     keys.mkdir(mode=0o700)
-    environment = {**os.environ, "GNUPGHOME": str(keys)}
+    # What needs conda packages or an image from elsewhere is tried where these are: by the workflow of releases.
+    offline = {"TFAOT_CONDA_CHANNEL": "none", "TFAOT_IMAGE_BASE": "none"}
+    environment = {**os.environ, "GNUPGHOME": str(keys), **offline}
 
     def done(*argv: str) -> str:
         ended = subprocess.run(argv, cwd=clone, env=environment, capture_output=True, text=True, check=False)
@@ -44,7 +46,15 @@ def test_a_release_is_built_from_the_commit_checked_and_signed(
         names = [f"tfaot_pkg-{found}-py3-none-any.whl", f"tfaot_pkg-{found}.tar.gz"]
         assert said.count("PASSED") == 2, said  # by twine, which wraps long lines and colours words
         assert re.search(r"^installed and started in an empty home by Python 3\.1[0-3]", said, re.MULTILINE)
-        assert sorted(each.name for each in (clone / "dist").iterdir()) == ["SHA256SUMS", "SHA256SUMS.asc", *names]
+        assert sorted(each.name for each in (clone / "dist").iterdir()) == [
+            "SHA256SUMS", "SHA256SUMS.asc", "conda", "container", *names,
+        ]  # fmt: skip
+        assert {each.name for each in (clone / "dist/container").iterdir()} == {
+            "Containerfile",
+            "requirements.txt",
+            names[0],
+        }
+        assert "hook for pre-commit: installed, passed a spec and rejected another" in said
         assert "Good signature" in done("gpg", "--verify", "dist/SHA256SUMS.asc", "dist/SHA256SUMS")
         subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=clone / "dist", check=True)
         # The command that it prints makes a tag that git verifies.
