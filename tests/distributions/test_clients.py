@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shlex
 import sys
 from collections.abc import Mapping
@@ -87,13 +88,27 @@ def test_numpy_alone_calls_a_model_from_its_wheel(
 def test_cmake_and_pkg_config_find_a_model_in_its_wheel(installed: Path, tmp_path: Path, kind: str) -> None:
     printed = run([installed, "-m", "tfaot_model_digits", "--prefix"], env=environment()).stdout.strip()
     accuracy(tmp_path, printed, kind)
-    folder = run([installed, "-m", "tfaot_model_digits", "--pkg-config"], env=environment()).stdout.strip()
+    in_c(tmp_path, run([installed, "-m", "tfaot_model_digits", "--pkg-config"], env=environment()).stdout.strip())
+
+
+@pytest.mark.slow
+@pytest.mark.needs_tensorflow
+def test_cmake_and_pkg_config_find_a_model_through_current_of_a_tree(published: Published, tmp_path: Path) -> None:
+    tfaot(published.home, "export", "digits", "--registry", published.registry, "--tree", tmp_path / "built")
+    (tmp_path / "built").rename(tmp_path / "shared")
+    prefix = tmp_path / "shared" / "tfaot-model-digits" / "current" / platform.machine()
+    accuracy(tmp_path, str(prefix), "ON")
+    in_c(tmp_path, str(prefix / "lib" / "pkgconfig"))
+
+
+def in_c(place: Path, folder: str) -> None:
+    """Builds the example in C with the pkg-config files in `folder`, and runs it."""
     variables = environment(PKG_CONFIG_PATH=folder)
     flags = run(["pkg-config", "--cflags", "--libs", "tfaot-model-digits"], env=variables).stdout
     source = REPOSITORY / "examples" / "c" / "main.c"
-    run(["cc", "-std=c11", source, *shlex.split(flags), "-o", tmp_path / "in-c"], env=environment(), timeout=60)
+    run(["cc", "-std=c11", source, *shlex.split(flags), "-o", place / "in-c"], env=environment(), timeout=60)
     loading = environment(LD_LIBRARY_PATH=str(Path(folder).parent))
-    done = run([tmp_path / "in-c", recipe("digits") / "data" / "held-out.csv"], env=loading, timeout=60)
+    done = run([place / "in-c", recipe("digits") / "data" / "held-out.csv"], env=loading, timeout=60)
     assert ACCURATE in done.stdout
 
 

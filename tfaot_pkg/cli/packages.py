@@ -9,7 +9,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -346,6 +346,15 @@ def export(
             "models share, into the folders of this conda channel.",
         ),
     ] = None,
+    tree: Annotated[
+        Path | None,
+        typer.Option(
+            "--tree",
+            metavar="DIR",
+            help="Add a prefix for each architecture to this folder, as DIR/PACKAGE/VERSION/ARCH, for CVMFS and other "
+            "file systems that machines share, and let DIR/PACKAGE/current lead to the version.",
+        ),
+    ] = None,
     oci: OciOption = "",
     oci_layout: OciLayoutOption = None,
     plain_http: PlainHttpFlag = False,
@@ -359,18 +368,20 @@ def export(
     ] = None,
     arch: Annotated[
         str,
-        typer.Option("--arch", metavar="ARCH", help="Wheels, conda packages and artifacts for this architecture only."),
+        typer.Option(
+            "--arch", metavar="ARCH", help="Wheels, conda packages, trees and artifacts for this architecture only."
+        ),
     ] = "",
 ) -> Result:
-    """Write a package in another form: its sources, a Python wheel, a conda package, or an OCI artifact.
+    """Write a package in another form: its sources, a Python wheel, a conda package, a shared tree, or an OCI artifact.
 
     The package is verified as for an installation. Files that exist are not replaced.
 
     Examples: tfaot-pkg export digits@1.0.0 --source digits; tfaot-pkg export digits@1.0.0 --wheel wheels; tfaot-pkg
     export digits --prefix external --conda channel; tfaot-pkg export digits@1.0.0 --oci registry.example.org/ada/digits
     """
-    forms = {"--source": source, "--wheel": wheel, "--conda": conda, "--oci": oci or None, "--oci-layout": oci_layout}
-    form = _chosen(forms)
+    archives = {"--wheel": wheel, "--conda": conda, "--tree": tree}
+    form = _chosen({"--source": source, **archives, "--oci": oci or None, "--oci-layout": oci_layout})
     if prefix is not None and (session.registry is not None or session.flags.offline or arch):
         raise typer.BadParameter("--prefix asks no registry: leave out --registry, --offline and --arch")
     if form in ("--oci", "--oci-layout"):
@@ -384,15 +395,14 @@ def export(
     from tfaot_pkg.pipeline.distributions import exporting
     from tfaot_pkg.registry.dependencies.resolution import Constraints
 
-    kind: exporting.Kind = "wheel" if wheel is not None else "conda"
-    folder = wheel or conda
+    kind, folder = cast("exporting.Kind", form.removeprefix("--")), archives[form]
     assert folder is not None
     if prefix is not None:
         done = exporting.export_installed(prefix, package, kind, folder)
     else:
         machine = Constraints.parse(architecture=arch).machine if arch else ""
         done = exporting.export_published(session.open_registry_of(package), package, kind, folder, machine)
-    lines = [f"{done.name} {done.version}: wrote {path}" for path in done.files]
+    lines = [*(f"{done.name} {done.version}: wrote {path}" for path in done.files), *done.notes]
     return Result(document=done, text="\n".join(lines))
 
 

@@ -6,6 +6,7 @@ old state or the new one, even after a killed process or with a full disk.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -205,6 +206,17 @@ def sync_folder(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_file_system(folder: Path) -> None:
+    """Make all files of the file system with `folder` durable: for many files this is one flush. Raises OSError."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(handle):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), str(folder))
     finally:
         os.close(handle)
 

@@ -28,13 +28,15 @@ _CHUNK = 1 << 20
 class VerifiedTree:
     """A package's files in the folder `root`; each is checked again while it is read.
 
-    `name` is the package's, in the spelling that its files have; `members` are sorted by path.
+    `name` is the package's, in the spelling that its files have; `members` are sorted by path, `manifests` are those
+    of an installation: of the package, and of the shared headers if it has some.
     """
 
     name: str
     version: str
     root: Path
     members: tuple[Member, ...]
+    manifests: tuple[Manifest, ...]
     is_installed: bool = False
 
     @property
@@ -90,9 +92,10 @@ def published_tree(
         with storage_errors(f"unpack {entry}"), reader.open_blob(entry.blobs[PREFIX]) as archive:
             tree = unpack_sound(archive, scratch, entry, durable=False)
             package = Package(name=entry.name, version=entry.version, key=entry.key, tree=entry.tree)
-            staged = checked(package, tree, scratch, headers=headers)
-        parts = filter(None, (staged.manifest, staged.headers))
-        yield VerifiedTree(name=entry.name, version=entry.version, root=scratch, members=_members(scratch, parts))
+            staged = checked(package, tree, scratch, headers=headers, durable=False)
+        parts = (staged.manifest, *([staged.headers] if staged.headers else []))
+        members = _members(scratch, parts)
+        yield VerifiedTree(name=entry.name, version=entry.version, root=scratch, members=members, manifests=parts)
 
 
 def installed_tree(prefix: Path, requirement: Requirement | str) -> VerifiedTree:
@@ -115,12 +118,12 @@ def installed_tree(prefix: Path, requirement: Requirement | str) -> VerifiedTree
                 f"{manifest.name} is installed in {prefix} in version {manifest.version}, and not {wanted.specifier}",
                 hint="without --prefix, the registry is asked",
             )
-        parts = [
-            manifest,
-            *([found.manifests[HEADERS]] if manifest.uses_headers and HEADERS in found.manifests else []),
-        ]
+        headers = [found.manifests[HEADERS]] if manifest.uses_headers and HEADERS in found.manifests else []
+        parts = (manifest, *headers)
         members = _members(prefix, parts)
-    return VerifiedTree(name=manifest.name, version=manifest.version, root=prefix, members=members, is_installed=True)
+    return VerifiedTree(
+        name=manifest.name, version=manifest.version, root=prefix, members=members, manifests=parts, is_installed=True
+    )
 
 
 def _members(root: Path, parts: Iterable[Manifest]) -> tuple[Member, ...]:

@@ -59,11 +59,13 @@ class PartPlan:
     touched: frozenset[str]
 
 
-def checked(package: Package, tree: Tree, folder: Path, *, headers: Path | None = None) -> StagedPackage:
+def checked(
+    package: Package, tree: Tree, folder: Path, *, headers: Path | None = None, durable: bool = True
+) -> StagedPackage:
     """Check the tree in `folder` against its promise and split it into the shared headers and the package's own files.
 
-    With `headers`, an include folder, the shared headers are replaced by those in it. Raises TrustError, PrefixError
-    (the package needs headers that these are not), OSError.
+    With `headers`, an include folder, the shared headers are replaced by those in it, which a power failure may undo
+    unless that is `durable`. Raises TrustError, PrefixError (the package needs headers that these are not), OSError.
     """
     if tree.digest != package.tree:
         raise TrustError(
@@ -80,13 +82,13 @@ def checked(package: Package, tree: Tree, folder: Path, *, headers: Path | None 
     brought = None
     if shared:
         if headers is not None:
-            shared = _replaced_headers(package, folder, headers)
+            shared = _replaced_headers(package, folder, headers, durable)
         version = _headers_version(folder / VERSION_FILE)
         brought = _manifest(HEADERS, version, "", Tree(members=shared).digest, shared, uses_headers=False)
     return StagedPackage(package=package, folder=folder, manifest=manifest, headers=brought)
 
 
-def _replaced_headers(package: Package, folder: Path, headers: Path) -> tuple[Member, ...]:
+def _replaced_headers(package: Package, folder: Path, headers: Path, durable: bool) -> tuple[Member, ...]:
     """Put the shared headers in the include folder `headers` in place of those that `package` brought to `folder`."""
     theirs = int(_headers_version(folder / VERSION_FILE))
     ours = int(_headers_version(headers / "tfaot" / "version.h"))
@@ -99,7 +101,12 @@ def _replaced_headers(package: Package, folder: Path, headers: Path) -> tuple[Me
     # As a whole: a mixture of two sets of headers would be inconsistent (decision 008).
     shutil.rmtree(folder / _HEADERS_FOLDER)
     for file in sorted((headers / "tfaot").rglob("*.h")):
-        write_file(folder / "include" / file.relative_to(headers), file.read_bytes())
+        place = folder / "include" / file.relative_to(headers)
+        if durable:
+            write_file(place, file.read_bytes())
+        else:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(file.read_bytes())
     found = scan_tree(folder).members
     return tuple(member for member in found if member.path.startswith(_HEADERS_FOLDER))
 

@@ -1,1 +1,1 @@
-"""Wheels and conda packages of published or installed packages (decision 110)."""
+"""Other forms of published or installed packages: wheels, conda packages, shared trees (decisions 110 and 115)."""

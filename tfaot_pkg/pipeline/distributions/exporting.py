@@ -1,41 +1,25 @@
-"""Writes wheels and conda packages of a verified package into a folder: all of them, or none."""
+"""Exports of a verified package: its trees, from a registry or a prefix, and what writes them in another form."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tfaot_pkg.errors import PrefixError, RegistryError, StorageError
+from tfaot_pkg.errors import StorageError
 from tfaot_pkg.ground import resources
 from tfaot_pkg.ground.keys import sha256_file
 from tfaot_pkg.ground.storage import make_folder, storage_errors, sync_folder
 from tfaot_pkg.ground.temporary import temporary_folder
-from tfaot_pkg.package.name import spellings
 from tfaot_pkg.pipeline.distributions.conda import conda_packages_of
-from tfaot_pkg.pipeline.distributions.facts import Facts, Platform
-from tfaot_pkg.pipeline.distributions.files import Distribution, File
+from tfaot_pkg.pipeline.distributions.described import Described
+from tfaot_pkg.pipeline.distributions.files import Distribution, Written
+from tfaot_pkg.pipeline.distributions.tree import place
 from tfaot_pkg.pipeline.distributions.wheel import wheel_of
 from tfaot_pkg.registry.reader import RegistryReader, Requirement, resolve
 from tfaot_pkg.registry.verified import VerifiedTree, installed_tree, published_tree
-
-Kind = Literal["wheel", "conda"]
-_MAKE: dict[Kind, Callable[[Facts, Iterable[File]], tuple[Distribution, ...]]] = {
-    "wheel": lambda facts, files: (wheel_of(facts, files),),
-    "conda": conda_packages_of,
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """What an export wrote; `files` were there before if they had the same bytes."""
-
-    name: str
-    version: str
-    files: tuple[Path, ...]
 
 
 def export_published(
@@ -50,37 +34,27 @@ def export_published(
         chosen = [entry] if architecture else entry.trees
         headers = resources.headers()
         unpacked = [trees.enter_context(published_tree(reader, one, headers=headers)) for one in chosen]
-        made = [each for tree in unpacked for each in _made(tree, kind)]
-        return _write(made, folder, entry.package, entry.version)
+        return _FORMS[kind]([Described.of(tree) for tree in unpacked], folder, not architecture)
 
 
 def export_installed(prefix: Path, requirement: Requirement | str, kind: Kind, folder: Path) -> Written:
     """Write a package that is installed in `prefix` into `folder`. Raises PrefixError, RegistryError, StorageError."""
     tree = installed_tree(prefix, requirement)
     with storage_errors(f"read {prefix}"):
-        made = _made(tree, kind)
-    return _write(made, folder, tree.package, tree.version)
+        described = Described.of(tree)
+    return _FORMS[kind]([described], folder, False)
 
 
-def _made(tree: VerifiedTree, kind: Kind) -> tuple[Distribution, ...]:
-    members = {member.path: member for member in tree.members}
-    info = next((path for stem in spellings(tree.name) if (path := f"share/{stem}/info.json") in members), None)
-    if info is None:
-        raise PrefixError(f"{tree.name} has no info.json")
-    loaded = [member for path, member in members.items() if member.kind != "link" and _is_loaded(path)]
-    if not any(member.path.endswith(".so") for member in loaded):
-        raise RegistryError(f"{tree.name} has no shared library")
-    platform = Platform.of(map(tree.read, loaded), tree.name)
-    facts = Facts.of(tree.name, tree.version, tree.read(members[info]), platform)
-    return _MAKE[kind](facts, [File.of(tree, member, member.path) for member in tree.members])
+def _wheels(described: Sequence[Described], folder: Path, _: bool) -> Written:
+    return _write([wheel_of(each.facts, each.files) for each in described], folder, described[0].tree)
 
 
-def _is_loaded(path: str) -> bool:
-    """Whether the system's loader reads the file."""
-    return path.startswith("bin/") or (path.startswith("lib/") and path.endswith(".so"))
+def _conda_packages(described: Sequence[Described], folder: Path, _: bool) -> Written:
+    made = [package for each in described for package in conda_packages_of(each.facts, each.files)]
+    return _write(made, folder, described[0].tree)
 
 
-def _write(made: Sequence[Distribution], folder: Path, name: str, version: str) -> Written:
+def _write(made: Sequence[Distribution], folder: Path, tree: VerifiedTree) -> Written:
     """Write `made` into `folder` with names that only complete files have. A file of other bytes is never replaced."""
     by_path = {folder / each.folder / each.name: each for each in made}
     with storage_errors(f"write into {folder}"):
@@ -94,7 +68,7 @@ def _write(made: Sequence[Distribution], folder: Path, name: str, version: str) 
                 make_folder(path.parent)
                 os.replace(new[path], path)
                 sync_folder(path.parent)
-    return Written(name=name, version=version, files=tuple(by_path))
+    return Written(name=tree.package, version=tree.version, files=tuple(by_path))
 
 
 def _is_there(path: Path, file: Path) -> bool:
@@ -107,3 +81,12 @@ def _is_there(path: Path, file: Path) -> bool:
         f"{path} exists already, and has other bytes",
         hint="nothing was written; remove it, or name another folder",
     )
+
+
+Kind = Literal["wheel", "conda", "tree"]
+_FORMS: dict[Kind, Callable[[Sequence[Described], Path, bool], Written]] = {
+    "wheel": _wheels,
+    "conda": _conda_packages,
+    "tree": place,
+}
+"""What writes the trees of a version into a folder, and whether these are all that it has."""

@@ -1,4 +1,4 @@
-"""The files of a wheel or a conda package before they are packed: bytes made here, or a file of the package."""
+"""The files of an export before they are written: bytes made here, or a file of the package; and what was written."""
 
 from __future__ import annotations
 
@@ -61,6 +61,16 @@ class Distribution:
         """Raises PrefixError or TrustError if a file of the package was changed, StorageError."""
         with storage_errors(f"write {path}"), path.open("xb") as stream:
             self.write(stream, self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What an export wrote; `files` may have been there before, as they are. `notes` are further results in words."""
+
+    name: str
+    version: str
+    files: tuple[Path, ...]
+    notes: tuple[str, ...] = ()
 
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
