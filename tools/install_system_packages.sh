@@ -35,6 +35,8 @@ wanted=(
   sbatch:slurm-client
   docker-registry:docker-registry
   skopeo:skopeo
+  dh:debhelper
+  nix-build:nix-bin
 )
 
 # header:package

@@ -12,7 +12,7 @@ from tests.distributions.conftest import Publish
 from tests.registry.conftest import install
 from tests.registry.signing import make_signed, open_signed
 from tests.wording import reported
-from tfaot_pkg.errors import PrefixError, StorageError, TrustError
+from tfaot_pkg.errors import PrefixError, RegistryError, StorageError, TrustError
 from tfaot_pkg.pipeline.distributions.exporting import Kind, export_installed, export_published
 from tfaot_pkg.registry.folder import FolderRegistry
 
@@ -95,11 +95,17 @@ def test_the_command_takes_one_form(registry: FolderRegistry, publish: Publish, 
     words: list[str | Path] = ["export", "digits@1.0", "--registry", registry.root]
     done = run_command([*words, "--wheel", tmp_path / "out"], timeout=60)
     assert done.returncode == 0 and str(next((tmp_path / "out").iterdir())) in done.stdout
+    done = run_command([*words, "--tree", tmp_path / "tree"], timeout=60)
+    assert done.returncode == 0 and "current is 1.0\n" in done.stdout
+    without = run_command([*words, "--recipe", "nix", tmp_path / "a"], timeout=60)
+    assert without.returncode == RegistryError.exit_code and "has no sources" in without.stderr
     forms: list[list[str | Path]] = [
         [],
         ["--wheel", tmp_path / "a", "--conda", tmp_path / "a"],
         ["--source", tmp_path / "a", "--arch", "x86_64"],
         ["--wheel", tmp_path / "a", "--prefix", tmp_path],
+        ["--recipe", "pacman", tmp_path / "a"],
+        ["--recipe", "nix", tmp_path / "a", "--arch", "x86_64"],
     ]
     for wrong in forms:
         assert run_command([*words, *wrong], timeout=60).returncode == 2

@@ -355,6 +355,15 @@ def export(
             "file systems that machines share, and let DIR/PACKAGE/current lead to the version.",
         ),
     ] = None,
+    recipe: Annotated[
+        tuple[str, Path] | None,
+        typer.Option(
+            "--recipe",
+            metavar="MANAGER DIR",
+            help="Write the sources with what a package manager builds them by, into new folders below DIR: debian, "
+            "nix, spack or vcpkg. For packages with sources.",
+        ),
+    ] = None,
     oci: OciOption = "",
     oci_layout: OciLayoutOption = None,
     plain_http: PlainHttpFlag = False,
@@ -373,14 +382,14 @@ def export(
         ),
     ] = "",
 ) -> Result:
-    """Write a package in another form: its sources, a Python wheel, a conda package, a shared tree, or an OCI artifact.
+    """Write a package in another form: sources, recipes, a wheel, a conda package, a shared tree, or an OCI artifact.
 
     The package is verified as for an installation. Files that exist are not replaced.
 
     Examples: tfaot-pkg export digits@1.0.0 --source digits; tfaot-pkg export digits@1.0.0 --wheel wheels; tfaot-pkg
     export digits --prefix external --conda channel; tfaot-pkg export digits@1.0.0 --oci registry.example.org/ada/digits
     """
-    archives = {"--wheel": wheel, "--conda": conda, "--tree": tree}
+    archives = {"--wheel": wheel, "--conda": conda, "--tree": tree, "--recipe": recipe[1] if recipe else None}
     form = _chosen({"--source": source, **archives, "--oci": oci or None, "--oci-layout": oci_layout})
     if prefix is not None and (session.registry is not None or session.flags.offline or arch):
         raise typer.BadParameter("--prefix asks no registry: leave out --registry, --offline and --arch")
@@ -392,16 +401,32 @@ def export(
         raise typer.BadParameter("--plain-http needs --oci")
     if source is not None:
         return _export_source(session, package, source, prefix, arch)
+    kind, folder = _known(recipe, arch) if recipe else form.removeprefix("--"), archives[form]
+    assert folder is not None
+    return _export_files(session, package, kind, folder, prefix, arch)
+
+
+def _known(recipe: tuple[str, Path], arch: str) -> str:
+    """The package manager of `--recipe`."""
+    from tfaot_pkg.pipeline.distributions.recipe import MANAGERS
+
+    if recipe[0] not in MANAGERS:
+        raise typer.BadParameter(f"--recipe knows {', '.join(MANAGERS)}, and not {recipe[0]}")
+    if arch:
+        raise typer.BadParameter("sources are for all architectures: leave out --arch")
+    return recipe[0]
+
+
+def _export_files(session: Session, package: str, kind: str, folder: Path, prefix: Path | None, arch: str) -> Result:
     from tfaot_pkg.pipeline.distributions import exporting
     from tfaot_pkg.registry.dependencies.resolution import Constraints
 
-    kind, folder = cast("exporting.Kind", form.removeprefix("--")), archives[form]
-    assert folder is not None
+    form = cast("exporting.Kind", kind)
     if prefix is not None:
-        done = exporting.export_installed(prefix, package, kind, folder)
+        done = exporting.export_installed(prefix, package, form, folder)
     else:
         machine = Constraints.parse(architecture=arch).machine if arch else ""
-        done = exporting.export_published(session.open_registry_of(package), package, kind, folder, machine)
+        done = exporting.export_published(session.open_registry_of(package), package, form, folder, machine)
     lines = [*(f"{done.name} {done.version}: wrote {path}" for path in done.files), *done.notes]
     return Result(document=done, text="\n".join(lines))
 

@@ -72,6 +72,9 @@ def _environment() -> jinja2.Environment:
         cmake_string=cmake_string,
         cmake_bracket=cmake_bracket,
         pc_value=pc_value,
+        quoted=quoted,
+        nix_string=nix_string,
+        debian_text=debian_text,
     )
     return environment
 
@@ -117,3 +120,24 @@ def cmake_bracket(text: str) -> str:
 def pc_value(text: str) -> str:
     """`text` as a value of a pkg-config file: one line, no variable, no comment."""
     return " ".join(text.split()).replace("\\", "\\\\").replace("$", "$$").replace("#", r"\#")
+
+
+def quoted(text: str) -> str:
+    """`text`, one line of characters that print, as a string literal that JSON, Python and Starlark read alike."""
+    return '"' + _printed(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def nix_string(text: str) -> str:
+    """`text`, one line of characters that print, as a string literal of Nix, without `${...}`."""
+    return '"' + re.sub(r'([\\"$])', r"\\\1", _printed(text)) + '"'
+
+
+def debian_text(text: str) -> str:
+    """`text`, one line of characters that print, for debian/control: dpkg-gencontrol finds no variable in it."""
+    return _printed(text).replace("$", "${}")
+
+
+def _printed(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError(f"{text!r} has characters that do not print")
+    return text

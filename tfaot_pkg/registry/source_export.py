@@ -13,7 +13,7 @@ from tfaot_pkg.package.listing import Member, source_folder
 from tfaot_pkg.registry.reader import RegistryReader, Requirement, resolve
 from tfaot_pkg.registry.verified import VerifiedTree, installed_tree, published_tree
 
-_NO_SOURCE = "rebuild it with `package: {source: true}` in its spec, as a new version"
+NO_SOURCE = "rebuild it with `package: {source: true}` in its spec, as a new version"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +35,9 @@ def export_published(reader: RegistryReader, requirement: Requirement | str, fol
     require_new(folder)
     entry = resolve(reader, requirement)
     with published_tree(reader, entry) as tree:
-        sources = _sources(tree)
+        sources = sources_of(tree)
         if not sources:
-            raise RegistryError(f"{entry} was published without sources", hint=_NO_SOURCE)
+            raise RegistryError(f"{entry} was published without sources", hint=NO_SOURCE)
         files = _write(folder, tree, sources)
     return Exported(name=entry.package, version=entry.version, folder=folder, files=files)
 
@@ -49,13 +49,13 @@ def export_installed(prefix: Path, requirement: Requirement | str, folder: Path)
     """
     require_new(folder)
     tree = installed_tree(prefix, requirement)
-    sources = _sources(tree)
+    sources = sources_of(tree)
     if not sources:
-        raise PrefixError(f"{tree.name}@{tree.version} in {prefix} has no sources", hint=_NO_SOURCE)
+        raise PrefixError(f"{tree.name}@{tree.version} in {prefix} has no sources", hint=NO_SOURCE)
     return Exported(name=tree.name, version=tree.version, folder=folder, files=_write(folder, tree, sources))
 
 
-def _sources(tree: VerifiedTree) -> dict[str, Member]:
+def sources_of(tree: VerifiedTree) -> dict[str, Member]:
     """The files of the source form by their path in it."""
     start = f"{source_folder(tree.name)}/"
     found = (each for each in tree.members if each.path.startswith(start) and each.kind != "link")

@@ -1,1 +1,1 @@
-"""Other forms of published or installed packages: wheels, conda packages, shared trees (decisions 110 and 115)."""
+"""Other forms of packages: wheels, conda packages, shared trees, recipes (decisions 110 and 115)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +17,7 @@ from tfaot_pkg.ground.temporary import temporary_folder
 from tfaot_pkg.pipeline.distributions.conda import conda_packages_of
 from tfaot_pkg.pipeline.distributions.described import Described
 from tfaot_pkg.pipeline.distributions.files import Distribution, Written
+from tfaot_pkg.pipeline.distributions.recipe import MANAGERS, write_recipe
 from tfaot_pkg.pipeline.distributions.tree import place
 from tfaot_pkg.pipeline.distributions.wheel import wheel_of
 from tfaot_pkg.registry.reader import RegistryReader, Requirement, resolve
@@ -83,10 +85,11 @@ def _is_there(path: Path, file: Path) -> bool:
     )
 
 
-Kind = Literal["wheel", "conda", "tree"]
+Kind = Literal["wheel", "conda", "tree", "debian", "nix", "spack", "vcpkg"]
 _FORMS: dict[Kind, Callable[[Sequence[Described], Path, bool], Written]] = {
     "wheel": _wheels,
     "conda": _conda_packages,
     "tree": place,
+    **{manager: partial(write_recipe, manager) for manager in MANAGERS},
 }
 """What writes the trees of a version into a folder, and whether these are all that it has."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 from packaging.version import InvalidVersion, Version
 
 from tfaot_pkg.errors import PrefixError, RegistryError
@@ -23,6 +24,8 @@ _SYSTEM = re.compile(r"(libc\.so\.6|libm\.so\.6|libdl\.so\.2|librt\.so\.1|libpth
 _VERSION = re.compile(r"GLIBC_2\.(\d{1,3})(?:\.\d+)*")
 _RELATIVE_RELOCATIONS = ("GLIBC_ABI_DT_RELR", 36)
 _LONGEST = 2_000
+_PLAIN = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+"""Indexes of Python take `a--b` and `a-b` for one name (PEP 503), and vcpkg, Bazel and Spack have rules like that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +86,22 @@ class Facts:
     homepage: str
     targets: tuple[str, ...]
     platform: Platform
+
+    def require_plain_name(self, what: str) -> None:
+        """Raise RegistryError if `what` ("a wheel") can have no such name, or takes it for another model's."""
+        if not _PLAIN.fullmatch(self.package):
+            raise RegistryError(
+                f"{self.package} cannot be {what}: names with several - in a row are taken for others there",
+                hint="build the model under a name without __ and without _ at its end",
+            )
+
+    @property
+    def spdx(self) -> str:
+        """The licence if it is an SPDX expression; else empty."""
+        try:
+            return canonicalize_license_expression(self.license) if self.license else ""
+        except InvalidLicenseExpression:
+            return ""
 
     @classmethod
     def of(cls, name: str, version: str, info: bytes, platform: Platform) -> Facts:

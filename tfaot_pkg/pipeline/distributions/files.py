@@ -26,9 +26,15 @@ class File:
     link: str = ""
 
     @classmethod
-    def made(cls, path: str, data: bytes | str) -> File:
+    def made(cls, path: str, data: bytes | str, *, is_program: bool = False) -> File:
         content = data.encode() if isinstance(data, str) else data
-        return cls(path=path, size=len(content), sha256=sha256_bytes(content), chunks=lambda: [content])
+        return cls(
+            path=path,
+            size=len(content),
+            sha256=sha256_bytes(content),
+            chunks=lambda: [content],
+            is_program=is_program,
+        )
 
     @classmethod
     def of(cls, tree: VerifiedTree, member: Member, path: str) -> File:

@@ -20,10 +20,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
-from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
-
 from tfaot_pkg._version import __version__
-from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.pipeline.distributions.facts import Facts, Platform
 from tfaot_pkg.pipeline.distributions.files import Distribution, File, without_links, write_zip
 from tfaot_pkg.pipeline.distributions.vendored import vendored
@@ -32,7 +29,6 @@ _OLDEST_GLIBC = 17
 """Of 2.N: numpy needs this one as well, and the installers of no supported Python know older ones of AArch64."""
 _NUMPY = "numpy>=1.26"
 _PYTHON = ">=3.10"
-_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def platform_tag(platform: Platform) -> str:
@@ -44,12 +40,7 @@ def platform_tag(platform: Platform) -> str:
 
 def wheel_of(facts: Facts, files: Iterable[File]) -> Distribution:
     """The wheel of a package with `files`. Raises RegistryError if its name can be none of Python's."""
-    # Indexes take `a--b` and `a-b` for one name (PEP 503): one model would be installed for the other.
-    if not _NAME.fullmatch(facts.package):
-        raise RegistryError(
-            f"{facts.package} cannot be a wheel: Python's indexes take names with several - in a row for others",
-            hint="build the model under a name without __ and without _ at its end",
-        )
+    facts.require_plain_name("a wheel")
     module = facts.package.replace("-", "_")
     info = f"{module}-{facts.version}.dist-info"
     licences, sboms, others = _sorted(files)
@@ -94,7 +85,7 @@ def _metadata(facts: Facts, module: str, licences: Sequence[str]) -> str:
         ("Version", str(facts.version)),
         ("Summary", facts.description),
         ("Author", facts.author),
-        _license(facts.license),
+        _license(facts),
         *(("License-File", name) for name in licences),
         ("Project-URL", facts.homepage and f"Homepage, {facts.homepage}"),
         ("Classifier", "Operating System :: POSIX :: Linux"),
@@ -106,11 +97,8 @@ def _metadata(facts: Facts, module: str, licences: Sequence[str]) -> str:
     return f"{head}\n{_description(facts, module)}"
 
 
-def _license(text: str) -> tuple[str, str]:
-    try:
-        return "License-Expression", canonicalize_license_expression(text) if text else ""
-    except InvalidLicenseExpression:
-        return "License", text
+def _license(facts: Facts) -> tuple[str, str]:
+    return ("License-Expression", facts.spdx) if facts.spdx else ("License", facts.license)
 
 
 def _description(facts: Facts, module: str) -> str:
