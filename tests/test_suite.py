@@ -121,7 +121,8 @@ def test_each_worker_begins_with_long_tests(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"test_{name}.py").write_text(_LENGTHS)
     argv = [sys.executable, "-m", "pytest", "-q", "--collect-only", *ALONE, "-p", "pytest_randomly"]
-    variables = {**os.environ, **VARIABLES, "PYTEST_XDIST_WORKER_COUNT": "2"}
+    variables = {name: value for name, value in os.environ.items() if name != MINUTES} | VARIABLES
+    variables["PYTEST_XDIST_WORKER_COUNT"] = "2"
     printed = run(argv, cwd=tmp_path, env=variables, timeout=60).stdout
     found = re.findall(r"^test_(\w).py::test_(\w+)", printed, re.MULTILINE)
     for part in (found[:8], found[8:]):
