@@ -3,9 +3,9 @@
     .venv/bin/python benchmarks/first_use.py [--only NAME ...] [--json FILE]
 
 Each path is that of a person who has nothing but Python, a compiler and CMake, as the documentation gives it. Its
-commands run in a home, a folder and an environment of their own. Of each path: seconds by the clock, downloads of pip
-(its cache, which is empty before), and what is on the disk afterwards, in the environment and in the home without that
-cache.
+commands run in a home, a folder and an environment of their own. Of each path: seconds by the clock, bytes that the
+machine received meanwhile (so nothing else should download), and what is on the disk afterwards, in the environment and
+in the home.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ tfaot-pkg install {name} --registry registry --prefix prefix
 tfaot-pkg new-app {name} app --prefix prefix
 cmake -S app -B app/build -DCMAKE_PREFIX_PATH="$PWD/prefix" -DCMAKE_BUILD_TYPE=Release
 cmake --build app/build
-app/build/{name}
+app/build/app
 """
 """From a published model to numbers in C++."""
 _INSTALL = "python3 -m venv env; env/bin/pip install --quiet {wheel}"
@@ -94,7 +94,7 @@ def followed(name: str, steps: Sequence[str], wheel: Path, folder: Path) -> Use:
     kept = {key: value for key, value in os.environ.items() if key.startswith("PIP_") or key.endswith("_proxy")}
     programs = f"{folder / 'env' / 'bin'}:{Path(sys.base_prefix) / 'bin'}:/usr/local/bin:/usr/bin:/bin"
     variables = {**kept, "HOME": str(home), "PATH": programs, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "LANG": "C.UTF-8"}
-    done, printed = [], ""
+    done, printed, before = [], "", received()
     for command in (_INSTALL.format(wheel=wheel), *steps):
         print(f"{name}: {command.strip()}", file=sys.stderr)
         start = time.monotonic()
@@ -103,12 +103,16 @@ def followed(name: str, steps: Sequence[str], wheel: Path, folder: Path) -> Use:
             check=True,
         ).stdout  # fmt: skip
         done.append(Step(command=command.strip(), seconds=time.monotonic() - start))
-    cache = home / ".cache" / "pip"
-    downloads = size_of(cache)
     return Use(
-        name=name, steps=tuple(done), downloads=downloads, environment=size_of(folder / "env"),
-        home=size_of(home) - downloads, numbers="\n".join(printed.splitlines()[-3:]),
+        name=name, steps=tuple(done), downloads=received() - before, environment=size_of(folder / "env"),
+        home=size_of(home), numbers="\n".join(printed.splitlines()[-3:]),
     )  # fmt: skip
+
+
+def received() -> int:
+    """Bytes that came from other machines since this one started (proc_net(5))."""
+    lines = [line.partition(":") for line in Path("/proc/net/dev").read_text().splitlines()[2:]]
+    return sum(int(figures.split()[0]) for name, _, figures in lines if name.strip() != "lo")
 
 
 def size_of(folder: Path) -> int:
