@@ -124,7 +124,7 @@ def test_keras_files_give_kerass_answers_and_their_code_is_refused(
         assert not np.allclose(found, _arrays(given / "binned.keras.answers.npz")["score"])
 
 
-@pytest.mark.sweep("2.17.1", night=[])
+@pytest.mark.sweep(night=["2.17.1"])
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow
 @pytest.mark.timeout(300)

@@ -22,7 +22,7 @@ from tfaot_pkg.registry.folder import FolderRegistry
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
 
 
-@pytest.mark.sweep("s3", night=[])
+@pytest.mark.sweep(night=["s3"])
 def test_a_worker_builds_from_the_bundle_alone(
     shared_home: Path, models: Mapping[str, Path], tmp_path: Path, place: Place, require_program: Callable[[str], str]
 ) -> None:
