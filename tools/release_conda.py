@@ -69,11 +69,18 @@ def write_recipe(folder: Path, wheel: Path, source: Path, sha256: str) -> Path:
 
 def build(path: Path, channel: str, output: Path) -> Path:
     """The package of the recipe at `path`, whose tests have passed in an environment of their own from `channel`."""
-    from rattler_build import Stage0Recipe, ToolConfiguration
+    from rattler_build import RattlerBuildError, Stage0Recipe, ToolConfiguration
 
-    (made,) = Stage0Recipe.from_file(path).run_build(
-        tool_config=ToolConfiguration(test_strategy="native"), output_dir=output, channels=[channel], no_build_id=True
-    )
+    try:
+        (made,) = Stage0Recipe.from_file(path).run_build(
+            tool_config=ToolConfiguration(test_strategy="native"),
+            output_dir=output,
+            channels=[channel],
+            no_build_id=True,
+        )
+    except RattlerBuildError as error:
+        logs = [log.read_text(errors="replace")[-4000:] for log in sorted(output.rglob("conda_build.log"))]
+        sys.exit("\n".join([*logs, f"the conda package of {path}: {error}"]))
     (package,) = made.packages
     return Path(package)
 
