@@ -57,7 +57,7 @@ def _compiled(folder: Path, target: Target, compiler: str, more: Sequence[str], 
     with locked(folder / f"{made.name}.lock", what="the tests' kernels"):
         if not made.is_file():
             part = made.with_suffix(".part")
-            run([compiler, *FLAGS, *WARNINGS, *target.flags, *more, "-o", part, KERNELS, caller], timeout=300)
+            run([compiler, *FLAGS, *WARNINGS, *target.flags, *more, "-o", part, KERNELS, caller], timeout=1200)
             part.rename(made)
     return made
 

@@ -36,7 +36,7 @@ def test_code_for_several_targets_goes_into_one_library_which_exports_none_of_it
         target = TARGETS[name]
         objects.append(tmp_path / f"{name}.o")
         definition = f"-DTFAOT_KERNELS_TARGET={target.identifier}"
-        run(["c++", *FLAGS, *target.flags, definition, "-c", "-o", objects[-1], KERNELS], timeout=300)
+        run(["c++", *FLAGS, *target.flags, definition, "-c", "-o", objects[-1], KERNELS], timeout=1200)
     library = tmp_path / "both.so"
     run(["c++", "-shared", "-o", library, *objects], timeout=60)
     names = run(["nm", "-C", library], timeout=60).stdout
