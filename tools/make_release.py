@@ -157,10 +157,8 @@ def hook() -> str:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "repository"
         folder.mkdir()
-        commit, environment = (
-            run("git", "rev-parse", "HEAD").strip(),
-            {**os.environ, "PRE_COMMIT_HOME": f"{scratch}/home"},
-        )
+        commit = run("git", "rev-parse", "HEAD").strip()
+        environment = {**os.environ, "PRE_COMMIT_HOME": f"{scratch}/home"}
         (folder / ".pre-commit-config.yaml").write_text(
             f"repos: [{{repo: {ROOT}, rev: {commit}, hooks: [{{id: tfaot-spec}}]}}]\n"
         )

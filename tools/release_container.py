@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 Run = Callable[..., str]
 
-_WORKS = {"podman": ("info",), "docker": ("info",), "buildah": ("info",)}
+_PROGRAMS = ("podman", "docker", "buildah")
 
 
 def write_context(folder: Path, wheel: Path) -> None:
@@ -24,8 +24,9 @@ def write_context(folder: Path, wheel: Path) -> None:
 
 def program() -> str | None:
     """The program of this machine that can build images; None if there is none."""
-    for name, words in _WORKS.items():
-        if shutil.which(name) and not subprocess.run([name, *words], capture_output=True, check=False).returncode:
+    for name in _PROGRAMS:
+        # Of docker, only the client may be here.
+        if shutil.which(name) and not subprocess.run([name, "info"], capture_output=True, check=False).returncode:
             return name
     return None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.commands import run_command
+from tests.hls4ml_lowering.packages import answers_of_package, tool
 from tests.homes import home_with_frontend
 from tests.kept import kept
 from tests.onnx_lowering.graphs import WORKER
@@ -26,7 +25,6 @@ from tfaot_pkg.ground.keys import sha256_file
 from tfaot_pkg.ground.process import run
 from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.ground.settings import Folders
-from tfaot_pkg.runtime.loader import load
 
 pytestmark = [
     pytest.mark.slow,
@@ -63,30 +61,15 @@ def test_trees_have_the_bits_of_conifer_before_and_after_all_passes(name: str, s
         np.testing.assert_array_equal(np.asarray(ours).view(np.uint32), rows["out/score"].view(np.uint32), name)
 
 
-def _tool(home: Path, folder: Path, *words: str | Path, code: int = 0) -> str:
-    done = run_command(
-        words, cwd=folder, env={**os.environ, "TFAOT_HOME": str(home), "https_proxy": "http://127.0.0.1:9"}
-    )
-    assert done.returncode == code, done.stderr
-    return done.stderr if code else done.stdout
-
-
 @pytest.mark.sweep(night=["plain"])
 @pytest.mark.parametrize("name", _TREES)
 def test_packages_have_the_bits_of_conifer_on_100_000_rows(name: str, shared_home_folder: Path, tmp_path: Path) -> None:
     folder = _trees(shared_home_folder, name, 100_000)
     home = home_with_frontend("conifer", shared_home_folder, tmp_path / "home")
     (tmp_path / "trees.json").write_bytes((folder / f"{name}.json").read_bytes())
-    _tool(home, tmp_path, "init", "trees.json", "-o", "spec.yaml")
-    spec = (tmp_path / "spec.yaml").read_text()
-    assert "conifer: trees.json" in spec
-    (tmp_path / "spec.yaml").write_text(spec.replace("rtol: 1.0e-04", "rtol: 0").replace("atol: 1.0e-05", "atol: 0"))
-    fewer = ["--target", "x86-64-v3", "--batch-size", "1", "--batch-size", "4"]
-    assert "verified against conifer 1.11" in _tool(home, tmp_path, "build", "spec.yaml", "-o", "prefix", *fewer)
-    rows, model = read_arrays(folder / "rows.npz"), load(tmp_path / "prefix")
-    parts = [model(x=rows["in/x"][start : start + 1000]) for start in range(0, len(rows["in/x"]), 1000)]
-    ours = np.concatenate([each["score"] for each in parts])
-    np.testing.assert_array_equal(ours.view(np.uint32), rows["out/score"].view(np.uint32))
+    rows = read_arrays(folder / "rows.npz")
+    ours = answers_of_package(home, tmp_path, "conifer: trees.json", oracle="conifer 1.11", rows=rows)
+    np.testing.assert_array_equal(ours["score"].view(np.uint32), rows["out/score"].view(np.uint32))
 
 
 def _changed(document: dict[str, Any], *path: str | int, value: object) -> dict[str, Any]:
@@ -116,4 +99,4 @@ def test_damaged_files_and_other_types_are_errors(shared_home_folder: Path, tmp_
         (tmp_path / "spec.yaml").write_text(
             "model: {name: net, version: 1.0.0, conifer: trees.json}\ncompilation: {batch_sizes: [1]}\n"
         )
-        assert told in _tool(home, tmp_path, "check", "spec.yaml", code=12)
+        assert told in tool(home, tmp_path, "check", "spec.yaml", code=12)

@@ -20,6 +20,7 @@ import yaml
 
 import tfaot_pkg
 from tests.commands import run_command
+from tests.nightly.test_ci import keys_archive
 from tests.release.conftest import ROOT, SECRET, Runner, action, component
 
 WORKFLOW = ROOT / ".github/workflows/release.yml"
@@ -86,15 +87,6 @@ def test_shellcheck_finds_no_fault(shell: str, require_program: Callable[[str], 
         # SC2086: words of the defines are meant to be divided.
         argv = [require_program("shellcheck"), f"--shell={shell}", "--exclude=SC2086", str(tmp_path / f"{number}.sh")]
         assert subprocess.run(argv, capture_output=True, text=True, check=False).stdout == ""
-
-
-def keys_archive() -> str:
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w:gz") as archive:
-        member = tarfile.TarInfo("root.pem")
-        member.size = 13
-        archive.addfile(member, io.BytesIO(b"the root key\n"))
-    return base64.encodebytes(data.getvalue()).decode()
 
 
 @pytest.fixture

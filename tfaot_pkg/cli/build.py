@@ -154,8 +154,10 @@ def check(
     Examples: tfaot-pkg check spec.yaml; tfaot-pkg check exported/tagger --table; tfaot-pkg check tagger.onnx;
     tfaot-pkg check --spec-only models/*/spec.yaml
     """
-    if spec_only and (table or tensorflow is not None):
-        raise typer.BadParameter("--table and --tensorflow ask a toolchain: they cannot be used with --spec-only")
+    if spec_only and (table or tensorflow is not None or signature != "serving_default"):
+        raise typer.BadParameter(
+            "--table, --tensorflow and --signature ask a model: they cannot be used with --spec-only"
+        )
     if spec_only:  # before the stages are imported: a hook of git waits for it
         return _checked_alone(models, session.defines)
     if len(models) > 1:

@@ -123,7 +123,7 @@ def pc_value(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """`text`, one line of characters that print, as a string literal that JSON, Python and Starlark read alike."""
+    """`text`, one line of characters that print, as a string literal that JSON and Python read alike."""
     return '"' + _printed(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 

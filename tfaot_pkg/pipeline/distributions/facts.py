@@ -25,7 +25,7 @@ _VERSION = re.compile(r"GLIBC_2\.(\d{1,3})(?:\.\d+)*")
 _RELATIVE_RELOCATIONS = ("GLIBC_ABI_DT_RELR", 36)
 _LONGEST = 2_000
 _PLAIN = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-"""Indexes of Python take `a--b` and `a-b` for one name (PEP 503), and vcpkg, Bazel and Spack have rules like that."""
+"""Indexes of Python take `a--b` and `a-b` for one name (PEP 503), and vcpkg and Spack have rules like that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,13 +85,13 @@ def main_of(module: ir.Module) -> FuncOp:
 
 
 def text_of(path: str) -> str | None:
-    """The text of a module; None if the file is binary or contains no function."""
+    """The text of a module, as it has been written since 2022; None if the file is binary or has no function."""
     with open(path, "rb") as file:
         try:
             text = file.read().decode()
         except UnicodeDecodeError:
             return None
-    # Until 2022 functions were of no dialect; `return` and `call` within them are still written without one.
+    # Before, functions were of no dialect; `return` and `call` within them are still written without one.
     return _FUNCTION.sub(r"\1func.func", text) if "func" in text else None
 
 
