@@ -1,9 +1,11 @@
-"""The documentation as readers meet it: the site that `make docs` builds, on a server, in headless Chromium."""
+"""The documentation as readers meet it: the site that `make docs` builds, on a server and in a folder, in headless Chromium."""
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
@@ -15,6 +17,7 @@ from tests.catalogue.conftest import Browser, shared_browser, start_browser  # n
 from tests.catalogue.test_browser import AXE, eventually, one, texts
 from tfaot_pkg._version import __version__
 from tfaot_pkg.ground.process import run
+from tools.make_docs import write_versions
 
 pytestmark = [pytest.mark.slow, pytest.mark.release, pytest.mark.timeout(600)]
 
@@ -23,14 +26,19 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("index.html", "tutorial.html", "how-to/from-onnx.html", "reference/spec.html", "architecture.html")
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    run(["make", "docs"], cwd=ROOT, timeout=500)
-    handler = partial(SimpleHTTPRequestHandler, directory=str(ROOT / "build" / "site"))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/"
         server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    run(["make", "docs"], cwd=ROOT, timeout=500)
+    with served(ROOT / "build" / "site") as url:
+        yield url
 
 
 @pytest.fixture
@@ -51,6 +59,60 @@ def test_the_front_page_leads_to_the_newest_version(browser: Browser, address: s
 def test_search_finds_the_page_of_a_word(browser: Browser) -> None:
     one(browser, "input.md-search__input").send_keys("onnx")
     eventually(lambda: any("ONNX" in found for found in texts(browser, ".md-search-result__article h1")), seconds=20)
+
+
+@pytest.fixture(scope="module")
+def two_versions(address: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site in a folder, with an older version that lacks the page `how-to/bench.html`."""
+    site = tmp_path_factory.mktemp("a folder & more") / "site"
+    shutil.copytree(ROOT / "build" / "site" / __version__, site / __version__)
+    shutil.copytree(site / __version__, site / "0.0.9")
+    (site / "0.0.9" / "how-to" / "bench.html").unlink()
+    write_versions(site)
+    return site
+
+
+@pytest.fixture(scope="module", params=["folder", "server"])
+def place(request: pytest.FixtureRequest, two_versions: Path) -> Iterator[str]:
+    """The address of both versions, in a folder and on a server."""
+    if request.param == "folder":
+        yield f"{two_versions.as_uri()}/"
+    else:
+        with served(two_versions) as url:
+            yield url
+
+
+def versions_of(browser: Browser) -> dict[str, str]:
+    script = "return [...document.querySelectorAll('.md-version__link')].map((link) => [link.textContent, link.href])"
+    eventually(lambda: bool(browser.driver.execute_script(script)))
+    return dict(browser.driver.execute_script(script))
+
+
+def test_search_works_in_a_folder_too(browser: Browser, place: str) -> None:
+    title = "Mirror a registry, and cross an air gap"
+    browser.open(f"{place}{__version__}/how-to/bench.html")
+    one(browser, "input.md-search__input").send_keys("air gap mirror")
+    eventually(lambda: title in texts(browser, ".md-search-result__article h1"), seconds=20)
+    browser.screenshot(f"docs-search-{place.partition(':')[0]}")
+    one(browser, ".md-search-result__link[href*='mirror-a-registry']").click()
+    eventually(lambda: title in browser.driver.title)
+    assert browser.faults(place) == []
+
+
+def test_the_header_leads_to_the_same_page_of_another_version(browser: Browser, place: str) -> None:
+    browser.open(f"{place}{__version__}/how-to/bench.html")
+    assert versions_of(browser) == {
+        __version__: f"{place}{__version__}/how-to/bench.html",
+        "0.0.9": f"{place}0.0.9/index.html",
+    }
+    browser.open(f"{place}{__version__}/reference/spec.html")
+    assert versions_of(browser)["0.0.9"] == f"{place}0.0.9/reference/spec.html"
+    one(browser, ".md-version__current").click()
+    eventually(lambda: texts(browser, ".md-version__link") == [__version__, "0.0.9"])
+    browser.screenshot(f"docs-versions-{place.partition(':')[0]}")
+    one(browser, ".md-version__link[href*='0.0.9']").click()
+    eventually(lambda: browser.driver.current_url == f"{place}0.0.9/reference/spec.html")
+    assert browser.faults(place) == []
 
 
 @pytest.mark.parametrize("page", PAGES)

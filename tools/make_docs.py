@@ -1,7 +1,8 @@
 """Build the documentation site into build/site/VERSION, and check it: `make docs`.
 
 Checked are: links and anchors (MkDocs, strict), headings, spelling, and that no page loads anything from another host.
-build/site/versions.json lists the versions that are there, newest first; index.html leads to the newest one.
+build/site/versions.js lists the versions that are there and their pages, newest first; index.html leads to the newest
+one. All of it also works when it is opened from a folder, where browsers run no workers and answer no requests.
 """
 
 from __future__ import annotations
@@ -63,13 +64,16 @@ def spelling() -> list[str]:
     return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False).stdout.splitlines()
 
 
-def write_versions() -> None:
-    """versions.json and index.html, of the versions that are in build/site."""
-    names = [each.name for each in SITE.iterdir() if (each / "index.html").is_file() and each.name[0].isdigit()]
+def write_versions(site: Path) -> None:
+    """versions.js and index.html, of the versions that are in a folder."""
+    names = [each.name for each in site.iterdir() if (each / "index.html").is_file() and each.name[0].isdigit()]
     names.sort(key=lambda name: [int(part) for part in re.findall(r"\d+", name)], reverse=True)
-    listed = [{"version": name, "title": name, "aliases": ["latest"] if name == names[0] else []} for name in names]
-    (SITE / "versions.json").write_text(json.dumps(listed, indent=1) + "\n")
-    (SITE / "index.html").write_text(
+    listed = [
+        {"version": name, "pages": sorted(str(page.relative_to(site / name)) for page in (site / name).rglob("*.html"))}
+        for name in names
+    ]
+    (site / "versions.js").write_text(f"globalThis.tfaotVersions = {json.dumps(listed)};\n")
+    (site / "index.html").write_text(
         '<!doctype html><html lang="en"><title>tfaot-pkg</title>'
         f'<meta http-equiv="refresh" content="0; url={names[0]}/index.html">'
         f'<a href="{names[0]}/index.html">tfaot-pkg {names[0]}</a></html>\n'
@@ -83,7 +87,7 @@ def main() -> None:
     environment = {**os.environ, "TFAOT_VERSION": version(), "NO_MKDOCS_2_WARNING": "1"}
     if subprocess.run(argv, cwd=ROOT, env=environment, check=False).returncode:
         sys.exit("the site was not built: see above")
-    write_versions()
+    write_versions(SITE)
     faults = [fault for page in sorted(built.rglob("*.html")) for fault in faults_of(page)]
     faults += [f"{each.relative_to(SITE)}: loads another host's files" for each in built.rglob("*.css")
                if re.search(r"url\(\s*[\"']?(https?:)?//", each.read_text())]  # fmt: skip
