@@ -102,17 +102,17 @@ def measured(found: dict[tuple[str, Engine], Path], line: Pipeline) -> list[Line
     names = [name for name, engine in found if engine == "xla" and (name, "program") in found]
     compiler = find_compiler(TARGETS[_target()].architecture, log=line.folders.logs / "loops.log", output=print)
     lines = []
-    with timer(compiler) as clock:
-        for start in range(0, len(names), _AT_ONCE):
-            some = names[start : start + _AT_ONCE]
-            times = clock.times({found[name, engine]: [_target()] for name in some for engine in ENGINES})
-            least = {(unit.library, unit.batch_size): min(each) / 1e3 for unit, each in times.items()}
-            for name in some:
-                ours, xla = (
-                    {size: time for (library, size), time in least.items() if library == found[name, engine]}
-                    for engine in ENGINES
-                )
-                lines.append(Line(model=name, ours=ours, xla=xla))
+    clock = timer(compiler, line.cache)
+    for start in range(0, len(names), _AT_ONCE):
+        some = names[start : start + _AT_ONCE]
+        times = clock.times({found[name, engine]: [_target()] for name in some for engine in ENGINES})
+        least = {(unit.library, unit.batch_size): min(each) / 1e3 for unit, each in times.items()}
+        for name in some:
+            ours, xla = (
+                {size: time for (library, size), time in least.items() if library == found[name, engine]}
+                for engine in ENGINES
+            )
+            lines.append(Line(model=name, ours=ours, xla=xla))
     return sorted(lines, key=lambda each: -each.ratio)
 
 

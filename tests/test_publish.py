@@ -16,6 +16,7 @@ from tests.registry.tiny import tiny_files, tiny_libraries
 from tests.wording import reported
 from tfaot_pkg.analysis.rows import INDEPENDENT
 from tfaot_pkg.errors import RegistryError, TrustError
+from tfaot_pkg.ground.cache import BuildCache
 from tfaot_pkg.pipeline.publish import release_of
 
 NAME = "tfaot-model-digits"
@@ -37,7 +38,7 @@ def build_of(root: Path, code: str, *options: str, glibc: str = "2.99") -> Any:
 
 def test_a_package_that_nobody_would_install_is_not_published(tmp_path: Path) -> None:
     with reported(TrustError):
-        release_of(build_of(tmp_path, SYSTEM))
+        release_of(build_of(tmp_path, SYSTEM), BuildCache(root=tmp_path))
 
 
 @pytest.mark.parametrize("text", ["# 1.0\n", "execute_process(COMMAND true)\n"])
@@ -54,9 +55,10 @@ def test_only_a_package_with_the_build_files_of_the_tool_is_published(tmp_path: 
     )
     build.library, build.gains = None, ()
     with nullcontext() if text.startswith("#") else reported(TrustError):
-        assert release_of(build).entry.name == NAME
+        assert release_of(build, BuildCache(root=tmp_path / "builds")).entry.name == NAME
 
 
 def test_a_library_above_the_floor_is_not_published(tmp_path: Path) -> None:
     with reported(RegistryError):
-        release_of(build_of(tmp_path, EXP, "-Wl,--no-as-needed", "-lm", glibc="2.1"))
+        build = build_of(tmp_path, EXP, "-Wl,--no-as-needed", "-lm", glibc="2.1")
+        release_of(build, BuildCache(root=tmp_path))

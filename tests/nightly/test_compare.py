@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -17,7 +17,8 @@ from tests.nightly.test_coordinator import Registry, kinds
 from tfaot_pkg.ground import resources
 from tfaot_pkg.ground.documents import plain, write
 from tfaot_pkg.ground.keys import sha256_bytes
-from tfaot_pkg.native.cxx.compiler import find_compiler
+from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.nightly.compare import Comparer, Times, base_of, turns_here
 from tfaot_pkg.nightly.history import History
 from tfaot_pkg.nightly.outcome import Attempt
@@ -81,10 +82,9 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def turns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Times]:
-    log = tmp_path_factory.mktemp("log") / "log"
-    with turns_here(lambda: find_compiler("x86_64", log=log, output=lambda _: None), patience=0.5) as made:
-        yield made
+def turns(tmp_path_factory: pytest.TempPathFactory) -> Times:
+    folder = tmp_path_factory.mktemp("turns")
+    return turns_here(Folders(cache=folder, data=folder), Silent(), patience=0.5)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ import pytest
 from tests.sandbox.conftest import running_below
 from tests.wording import reported
 from tfaot_pkg.errors import ValidationError
+from tfaot_pkg.ground.cache import BuildCache
 from tfaot_pkg.ground.process import CommandFailed
 from tfaot_pkg.ground.sandbox import Limits, Sandbox
 from tfaot_pkg.native.cxx.compiler import find_compiler
@@ -32,10 +33,9 @@ HANGS = "#include <unistd.h>\n__attribute__((constructor)) static void hang(void
 
 
 @pytest.fixture(scope="session")
-def clock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Timer]:
-    log = tmp_path_factory.mktemp("clock") / "log"
-    with timer(find_compiler("x86_64", log=log, output=lambda _: None)) as made:
-        yield made
+def clock(tmp_path_factory: pytest.TempPathFactory) -> Timer:
+    folder = tmp_path_factory.mktemp("clock")
+    return timer(find_compiler("x86_64", log=folder / "log", output=lambda _: None), BuildCache(root=folder))
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
@@ -15,7 +13,7 @@ from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.measure.tuning import measure
 from tfaot_pkg.measure.tuning.measure import Wanted, disturbance
 from tfaot_pkg.verify import latency
-from tfaot_pkg.verify.latency import Latency, TimedUnit, latency_of
+from tfaot_pkg.verify.latency import Latency, TimedUnit, Timer, latency_of
 
 QUIET = [100.0, 101.0, 99.0, 100.0, 400.0]  # one round of five was disturbed
 DISTURBED = [100.0, 160.0, 90.0, 240.0, 130.0]
@@ -28,8 +26,7 @@ def _measured(times: Sequence[float]) -> tuple[Latency, ...]:
 def _costs(monkeypatch: pytest.MonkeyPatch, wanted: Wanted, *tries: Sequence[float]) -> object:
     left = iter(tries)
     monkeypatch.setattr(latency, "measure", lambda *_: _measured(next(left)))
-    build = SimpleNamespace(library=SimpleNamespace(shared=Path("library")), plan=SimpleNamespace(compiler=None))
-    return measure.measure_costs(cast(Any, build), ["t"], wanted, Silent())
+    return measure.measure_costs(Path("library"), Timer(program=Path("none")), ["t"], wanted, Silent())
 
 
 def test_a_machine_that_others_use_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

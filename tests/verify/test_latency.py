@@ -12,13 +12,20 @@ import pytest
 from tests.samples import Published
 from tests.wording import reported
 from tfaot_pkg.errors import ValidationError
+from tfaot_pkg.ground.cache import BuildCache
 from tfaot_pkg.native.cxx.compiler import find_compiler
 from tfaot_pkg.registry.files.layout import LATENCY
 from tfaot_pkg.registry.folder import FolderRegistry
-from tfaot_pkg.verify.latency import document, measure, timer
+from tfaot_pkg.verify import latency
+from tfaot_pkg.verify.latency import Timer, document, measure, measured_today, timer
 
 TARGETS = ("x86-64-v2", "x86-64-v3")
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow]
+
+
+def _timer(folder: Path) -> Timer:
+    compiler = find_compiler("x86_64", log=folder / "log", output=lambda _: None)
+    return timer(compiler, BuildCache(root=folder / "timer"))
 
 
 def _library(published: Published) -> Path:
@@ -26,8 +33,7 @@ def _library(published: Published) -> Path:
 
 
 def test_every_target_and_batch_size_is_timed_and_more_rows_take_longer(published: Published, tmp_path: Path) -> None:
-    compiler = find_compiler("x86_64", log=tmp_path / "log", output=lambda _: None)
-    measured = measure(_library(published), compiler, TARGETS)
+    measured = measure(_library(published), _timer(tmp_path), TARGETS)
     times = {(one.target, one.batch_size): one.nanoseconds for one in measured}
     assert set(times) == {(target, size) for target in TARGETS for size in (1, 2, 4, 8, 16)}
     for target in TARGETS:
@@ -37,9 +43,32 @@ def test_every_target_and_batch_size_is_timed_and_more_rows_take_longer(publishe
 
 
 def test_a_target_that_the_library_has_not_is_an_error(published: Published, tmp_path: Path) -> None:
-    compiler = find_compiler("x86_64", log=tmp_path / "log", output=lambda _: None)
     with reported(ValidationError):
-        measure(_library(published), compiler, ("x86-64-v4",))
+        measure(_library(published), _timer(tmp_path), ("x86-64-v4",))
+
+
+def test_a_library_is_timed_once_a_day(published: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Libraries of several toolchains are often the same. Another one, or another day, is timed."""
+    cache = BuildCache(root=tmp_path / "builds")
+    compiler = find_compiler("x86_64", log=tmp_path / "log", output=lambda _: None)
+
+    def measured(library: Path) -> dict[str, object]:
+        return measured_today(library, compiler, TARGETS[:1], cache)
+
+    first, copy = measured(_library(published)), tmp_path / "copy.so"
+    copy.write_bytes(_library(published).read_bytes())
+    calls: list[Path] = []
+
+    def none(library: Path, *_: object) -> tuple[()]:
+        calls.append(library)
+        return ()
+
+    monkeypatch.setattr(latency, "measure", none)
+    assert measured(copy) == first and not calls
+    copy.write_bytes(_library(published).read_bytes() + b"0")
+    assert measured(copy)["measurements"] == [] and calls == [copy]
+    monkeypatch.setattr(latency, "utc_now", lambda: "2100-01-01T00:00:00Z")
+    assert measured(_library(published))["date"] == "2100-01-01" and len(calls) == 2
 
 
 def test_a_published_version_has_its_times_beside_the_package_not_inside(published: Published) -> None:
@@ -53,9 +82,9 @@ def test_a_published_version_has_its_times_beside_the_package_not_inside(publish
 
 def test_times_that_are_too_short_are_refused(published: Published, tmp_path: Path) -> None:
     """By our own clock: a process may print any number for the library that runs in it."""
-    compiler = find_compiler("x86_64", log=tmp_path / "log", output=lambda _: None)
-    measured = measure(_library(published), compiler, TARGETS[:1])
-    with timer(compiler) as clock, reported(ValidationError, varies=r"(?<=, and ).*"):
+    clock = _timer(tmp_path)
+    measured = measure(_library(published), clock, TARGETS[:1])
+    with reported(ValidationError, varies=r"(?<=, and ).*"):
         clock.require_true(_library(published), [replace(each, nanoseconds=1.0) for each in measured])
 
 
@@ -79,6 +108,5 @@ def test_what_a_library_prints_is_no_measurement(printed: str, tmp_path: Path) -
     )
     library = tmp_path / "library.so"
     subprocess.run(["gcc", "-shared", "-fPIC", tmp_path / "library.c", "-o", library], check=True)
-    compiler = find_compiler("x86_64", log=tmp_path / "log", output=lambda _: None)
     with reported(ValidationError):
-        measure(library, compiler, TARGETS[:1])
+        measure(library, _timer(tmp_path), TARGETS[:1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from tests.wording import reported
 from tfaot_pkg.errors import ValidationError
 from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.cache import BuildCache
 from tfaot_pkg.native.cxx.compiler import find_compiler
 from tfaot_pkg.verify.beside import beside
 from tfaot_pkg.verify.latency import Timer, timer
@@ -22,10 +23,9 @@ Chain = Callable[..., Path]
 
 
 @pytest.fixture(scope="module")
-def clock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Timer]:
+def clock(tmp_path_factory: pytest.TempPathFactory) -> Timer:
     compiler = find_compiler("x86_64", log=tmp_path_factory.mktemp("log") / "log", output=lambda _: None)
-    with timer(compiler) as made:
-        yield made
+    return timer(compiler, BuildCache(root=tmp_path_factory.mktemp("timer")))
 
 
 @pytest.fixture(scope="module")

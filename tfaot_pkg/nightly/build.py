@@ -70,7 +70,7 @@ def build(request: Request, scratch: Path) -> None:
         own = _Folders(cache=request.cache, data=folders.data, scratch=scratch, own=scratch / "b")
         _require_same(made, spec, replace(pipeline, folders=own, progress=PlainProgress(verbose=False)))
     with storage_errors("pack the package"):
-        release = release_of(made)
+        release = release_of(made, pipeline.cache)
     _require_small(release, request.policy.output)
     seconds = time.monotonic() - start
     attempt = Attempt(

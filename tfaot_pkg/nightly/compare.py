@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tfaot_pkg.errors import RegistryError, StorageError, TfaotError, ValidationError
+from tfaot_pkg.ground.cache import BuildCache
 from tfaot_pkg.ground.cpu import Cpu
 from tfaot_pkg.ground.documents import convert, iso, read_json, utc_now
 from tfaot_pkg.ground.keys import Key
+from tfaot_pkg.ground.progress import Progress
+from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.ground.storage import storage_errors
 from tfaot_pkg.ground.targets import TARGETS, runs_here
 from tfaot_pkg.ground.temporary import temporary_folder
-from tfaot_pkg.native.cxx.compiler import Compiler
+from tfaot_pkg.native.cxx.compiler import find_compiler
 from tfaot_pkg.nightly.history import History
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.types import Comparison, Decision, Task, toolchain_in
@@ -225,15 +230,15 @@ def _units(before: RegistryEntry, now: RegistryEntry) -> tuple[Unit, ...] | str:
     return units or "no target and batch size that both have runs here"
 
 
-@contextmanager
-def turns_here(compiler: Callable[[], Compiler], patience: float = PATIENCE) -> Iterator[Times]:
-    """Turns on this machine, with a timer that is compiled for the first of them; `patience` as of `in_turns`."""
-    clocks: list[Timer] = []
-    with ExitStack() as stack:
+def turns_here(folders: Folders, progress: Progress, patience: float = PATIENCE) -> Times:
+    """Turns on this machine, which needs a compiler for the first of them; `patience` as of `in_turns`."""
 
-        def take(before: Path, after: Path, units: Sequence[Unit]) -> Turns:
-            if not clocks:
-                clocks.append(stack.enter_context(timer(compiler())))
-            return in_turns(before, after, clocks[0], units, patience=patience)
+    @cache
+    def clock() -> Timer:
+        compiler = find_compiler(platform.machine(), log=folders.logs / "nightly-turns.log", output=progress.output)
+        return timer(compiler, BuildCache(root=folders.builds))
 
-        yield take
+    def take(before: Path, after: Path, units: Sequence[Unit]) -> Turns:
+        return in_turns(before, after, clock(), units, patience=patience)
+
+    return take

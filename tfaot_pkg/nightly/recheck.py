@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from stat import S_ISREG
 
 from tfaot_pkg.errors import CompilerError, StorageError, TrustError
+from tfaot_pkg.ground.cache import BuildCache
 from tfaot_pkg.ground.keys import sha256_bytes
 from tfaot_pkg.ground.progress import Progress, Silent
 from tfaot_pkg.ground.settings import Folders
@@ -72,7 +73,8 @@ class Recheck:
             plan = self._plan(decision)
             _require_documents(own, root, tree, plan)
             library = self._require_valid(own, plan, root, tree)
-            yield _written(own, root, plan, library, scratch / PREFIX)
+            times = latency_here(plan, library, BuildCache(root=self.folders.builds))
+            yield _written(own, root, plan, scratch / PREFIX, times)
 
     def _plan(self, decision: Decision) -> Plan:
         pipeline = Pipeline(folders=self.folders, progress=self.progress)
@@ -108,8 +110,8 @@ class Recheck:
         return library
 
 
-def _written(release: Release, root: Path, plan: Plan, library: NativeLibrary, archive: Path) -> Release:
-    """`release` with the package in `root` in the new file `archive`, its documents, and latencies of this machine.
+def _written(release: Release, root: Path, plan: Plan, archive: Path, times: Mapping[str, bytes]) -> Release:
+    """`release` with the package in `root` in the new file `archive`, its documents, and `times` of this machine.
 
     An archive may have more than its files, which nobody has looked at: bytes in padding, or the choices of an encoder.
     """
@@ -120,7 +122,7 @@ def _written(release: Release, root: Path, plan: Plan, library: NativeLibrary, a
         if tree.digest != release.entry.tree:
             raise _tampered(release, "its files changed while they were checked")
         documents = {role: (share / FILES[role]).read_bytes() for role in release.entry.blobs if role in FILES}
-    blobs: dict[str, Path | bytes] = {PREFIX: archive, **documents, **latency_here(plan, library)}
+    blobs: dict[str, Path | bytes] = {PREFIX: archive, **documents, **times}
     references = {role: BlobRef.of(blob) for role, blob in blobs.items()}
     return Release(entry=replace(release.entry, blobs=references), blobs=blobs)
 

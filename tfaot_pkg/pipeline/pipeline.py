@@ -284,7 +284,7 @@ class Pipeline:
         full = replace(plan.spec, compilation=replace(plan.spec.compilation, precision=FULL))
         _, other = self._library(full, plan, frozen, environment, pool)
         with self.progress.step("measure the gain"):
-            return latency.gains(library.shared, other.shared, plan.compiler, targets)
+            return latency.gains(library.shared, other.shared, latency.timer(plan.compiler, self.cache), targets)
 
     def validate(
         self, plan: Plan, folder: Path, pool: WorkerPool, check: Callable[[NativeLibrary], None] = lambda _: None

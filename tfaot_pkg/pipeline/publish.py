@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +11,8 @@ from pathlib import Path
 from tfaot_pkg.catalogue.render import update_or_note
 from tfaot_pkg.errors import RegistryError, SpecError
 from tfaot_pkg.frontends.frozen.model import FrozenModel
-from tfaot_pkg.ground.documents import read_json
+from tfaot_pkg.ground.cache import BuildCache
+from tfaot_pkg.ground.documents import plain, read_json
 from tfaot_pkg.ground.keys import sha256_bytes
 from tfaot_pkg.ground.progress import Progress
 from tfaot_pkg.ground.settings import Folders
@@ -117,7 +117,7 @@ def publish(
     registry = registry or create_at(place, keys=keys)
     with pipeline.progress.step("publish"):
         more = {BENCH: measured.document} if measured is not None else {}
-        release = attested(release_of(build, more), registry, checkout_of(spec))
+        release = attested(release_of(build, pipeline.cache, more), registry, checkout_of(spec))
         status, entry = into_registry(release, registry, pipeline.progress)
     if conan and packaged is None:
         packaged = into_conan(spec, build.tree.root, pipeline.folders, pipeline.progress).as_dict()
@@ -183,8 +183,8 @@ class Release:
     blobs: Mapping[str, Path | bytes]
 
 
-def release_of(build: Build, more: Mapping[str, bytes] | None = None) -> Release:
-    """Check and pack the result of `build`, and measure the latency of its library here; `more` are blobs by role.
+def release_of(build: Build, cache: BuildCache, more: Mapping[str, bytes] | None = None) -> Release:
+    """Check and pack the result of `build`, with the latency of its library here; `more` are blobs by role.
 
     Raises TrustError, RegistryError, CompilerError, ValidationError.
     """
@@ -199,7 +199,7 @@ def release_of(build: Build, more: Mapping[str, bytes] | None = None) -> Release
     blobs = {
         PREFIX: content,
         **_documents(build),
-        **latency_here(build.plan, build.library, build.gains),
+        **latency_here(build.plan, build.library, cache, build.gains),
         **(more or {}),
     }
     references = {role: BlobRef.of(blob) for role, blob in blobs.items()}
@@ -273,14 +273,19 @@ def _documents(build: Build) -> dict[str, bytes]:
     return {role: (folder / name).read_bytes() for role, name in FILES.items() if (folder / name).exists()}
 
 
-def latency_here(plan: Plan, library: NativeLibrary, gains: tuple[latency.Gain, ...] = ()) -> dict[str, bytes]:
-    """The blob with latencies of the library of `plan` on this machine, and `gains`; none if it can run no target."""
+def latency_here(
+    plan: Plan, library: NativeLibrary, cache: BuildCache, gains: tuple[latency.Gain, ...] = ()
+) -> dict[str, bytes]:
+    """The blob with latencies of the library of `plan` on this machine; none if it can run no target.
+
+    `gains` are those of a reduced package, which this machine measured when it built it.
+    """
     targets = runnable_targets(plan.spec)
     if not targets:
         return {}
-    load = os.getloadavg()[0]
-    measured = latency.measure(library.shared, plan.compiler, targets)
-    return {LATENCY: json.dumps(latency.document(measured, load=load, gains=gains)).encode()}
+    measured = latency.measured_today(library.shared, plan.compiler, targets, cache)
+    said = {"gains": [plain(gain) for gain in gains]} if gains else {}
+    return {LATENCY: json.dumps({**measured, **said}).encode()}
 
 
 def entry_of(

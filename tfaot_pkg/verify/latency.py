@@ -6,24 +6,29 @@ process in which the library runs prints it, and the library may be hostile: wha
 
 from __future__ import annotations
 
+import json
 import os
+import platform
 import resource
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
 from tfaot_pkg.errors import ValidationError
 from tfaot_pkg.ground import resources
+from tfaot_pkg.ground.cache import BuildCache
+from tfaot_pkg.ground.code import code_digest
 from tfaot_pkg.ground.cpu import this_cpu
-from tfaot_pkg.ground.documents import plain, utc_now
+from tfaot_pkg.ground.documents import read_json, utc_now
+from tfaot_pkg.ground.keys import key_of, sha256_file
 from tfaot_pkg.ground.process import CommandFailed
 from tfaot_pkg.ground.sandbox import Limits, Sandbox
-from tfaot_pkg.ground.temporary import temporary_folder
 from tfaot_pkg.native.cxx.compiler import Compiler
 
 _FORMAT = 1
+_TIMER, _PROGRAM = "timer", "latency"
+_MEASURED, _DOCUMENT = "latency", "latency.json"
 _MOST_ROUNDS = 51  # templates/tools/latency.cc
 _LONGEST = 1e13  # nanoseconds
 _CHECKED = 2e8  # nanoseconds of runs that are held against our clock, for each target and batch size
@@ -176,35 +181,64 @@ def _times(printed: str, words: Mapping[Path, Sequence[str]]) -> Iterator[tuple[
                 raise ValueError(f"none of {word}")
 
 
-@contextmanager
-def timer(compiler: Compiler) -> Iterator[Timer]:
-    """A timer, compiled now and removed at the end of the block. Raises CompilerError."""
-    with temporary_folder(prefix="tfaot-latency-") as scratch:
-        program = scratch / "latency"
-        compiler.program(resources.templates() / "tools" / "latency.cc", program, includes=[resources.headers()])
-        yield Timer(program=program)
+def timer(compiler: Compiler, cache: BuildCache) -> Timer:
+    """A timer, from the cache if it is there. Raises CompilerError, StorageError."""
+    source = resources.templates() / "tools" / "latency.cc"
+    inputs = {
+        "source": resources.digest(source),
+        "headers": resources.digest(resources.headers()),
+        "compiler": compiler.identity,
+        "flags": list(compiler.all_flags),
+    }
+
+    def make(folder: Path) -> None:
+        compiler.program(source, folder / _PROGRAM, includes=[resources.headers()])
+
+    key = key_of(_TIMER, code_digest(__name__), inputs)
+    return Timer(program=cache.get_or_make(_TIMER, key, make) / _PROGRAM)
 
 
-def measure(library: Path, compiler: Compiler, targets: Sequence[str]) -> tuple[Latency, ...]:
+def measure(library: Path, clock: Timer, targets: Sequence[str]) -> tuple[Latency, ...]:
     """Time the shared library `library` for each of `targets`, which this machine must be able to run.
 
-    Raises CompilerError, ValidationError if the library does not run.
+    Raises ValidationError if the library does not run.
     """
-    with timer(compiler) as clock:
-        times = clock.times({library: targets})
-        measured = tuple(latency_of(unit, each) for unit, each in times.items())
-        clock.require_true(library, measured)
+    times = clock.times({library: targets})
+    measured = tuple(latency_of(unit, each) for unit, each in times.items())
+    clock.require_true(library, measured)
     return measured
 
 
-def gains(less: Path, full: Path, compiler: Compiler, targets: Sequence[str]) -> tuple[Gain, ...]:
+def measured_today(library: Path, compiler: Compiler, targets: Sequence[str], cache: BuildCache) -> dict[str, object]:
+    """The document of `measure`, from the cache if this machine has timed the same library today.
+
+    Several toolchains often give one library. Raises CompilerError, ValidationError, StorageError.
+    """
+    inputs = {
+        "library": sha256_file(library),
+        "targets": list(targets),
+        "machine": platform.node(),
+        "cpu": this_cpu().id,
+        "date": utc_now()[:10],
+    }
+
+    def make(folder: Path) -> None:
+        load = os.getloadavg()[0]
+        found = measure(library, timer(compiler, cache), targets)
+        (folder / _DOCUMENT).write_text(json.dumps(document(found, load=load)))
+
+    key = key_of(_MEASURED, code_digest(__name__), inputs)
+    kept: dict[str, object] = read_json((cache.get_or_make(_MEASURED, key, make) / _DOCUMENT).read_bytes())
+    return kept
+
+
+def gains(less: Path, full: Path, clock: Timer, targets: Sequence[str]) -> tuple[Gain, ...]:
     """The gains of the shared library `less` over `full`, the one in float32, for targets that this machine must run.
 
-    Raises CompilerError, ValidationError if one does not run.
+    Raises ValidationError if one does not run.
     """
-    with timer(compiler) as clock:
-        times = clock.times({less: targets, full: targets})
-        clock.require_true(less, [latency_of(unit, each) for unit, each in times.items() if unit.library == less])
+    times = clock.times({less: targets, full: targets})
+    clock.require_true(less, [latency_of(unit, each) for unit, each in times.items() if unit.library == less])
     return tuple(
         Gain(
             target=unit.target,
@@ -229,11 +263,8 @@ def latency_of(unit: TimedUnit, times: Sequence[float]) -> Latency:
     )
 
 
-def document(measurements: tuple[Latency, ...], *, load: float, gains: tuple[Gain, ...] = ()) -> dict[str, object]:
-    """The measurements as JSON values, with the machine; `load` is its load when they began.
-
-    `gains` are those of a reduced package, which this machine measured when it built it.
-    """
+def document(measurements: tuple[Latency, ...], *, load: float) -> dict[str, object]:
+    """The measurements as JSON values, with the machine; `load` is its load when they began."""
     cpu = this_cpu()
     return {
         "format": _FORMAT,
@@ -246,7 +277,6 @@ def document(measurements: tuple[Latency, ...], *, load: float, gains: tuple[Gai
             {"target": m.target, "batch_size": m.batch_size, "nanoseconds": m.nanoseconds, "spread": round(m.spread, 4)}
             for m in measurements
         ],
-        **({"gains": [plain(gain) for gain in gains]} if gains else {}),
     }
 
 

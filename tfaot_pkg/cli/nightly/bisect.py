@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from pathlib import Path
 from typing import Annotated, get_args
 
@@ -47,7 +46,6 @@ def bisect(
     Example: tfaot-pkg nightly bisect tagger 2026-11-20.1 2026-11-21.1 registry/registry.yaml -o bisect
     """
     from tfaot_pkg.errors import RebuildError
-    from tfaot_pkg.native.cxx.compiler import find_compiler
     from tfaot_pkg.nightly.bisect.bisection import Means, text_of
     from tfaot_pkg.nightly.bisect.bisection import bisect as search
     from tfaot_pkg.nightly.bisect.ends import end_of
@@ -62,11 +60,9 @@ def bisect(
         raise typer.BadParameter(f"--of {min(unknown)}: one of {', '.join(get_args(Metric))}")
     kept = State(root=state_folder(load_definition(definition), state))
     ends = [end_of(kept, task, which) for which in (before, after)]
-    log = session.folders.logs / "nightly-bisect.log"
-    with turns_here(lambda: find_compiler(platform.machine(), log=log, output=session.progress.output)) as times:
-        means = Means(
-            folders=session.folders, progress=session.progress, times=times, tool=tool, compiler=compiler,
-            metrics=metrics,
-        )  # fmt: skip
-        found = search(ends[0], ends[1], output.absolute(), means)
+    means = Means(
+        folders=session.folders, progress=session.progress, tool=tool, compiler=compiler, metrics=metrics,
+        times=turns_here(session.folders, session.progress),
+    )  # fmt: skip
+    found = search(ends[0], ends[1], output.absolute(), means)
     return Result(document=found, text=text_of(found), exit_code=0 if found.is_explained else RebuildError.exit_code)

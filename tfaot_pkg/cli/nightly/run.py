@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -226,7 +225,8 @@ def _coordinator(
     from tfaot_pkg.nightly.run import Coordinator
     from tfaot_pkg.nightly.state import State
 
-    with make_watch() as shown, events_to(events, shown) as watch, _comparer(definition, session, results) as comparer:
+    comparer = _comparer(definition, session, results)
+    with make_watch() as shown, events_to(events, shown) as watch:
         yield Coordinator(
             state=State(root=root),
             policy=definition.policy,
@@ -245,24 +245,20 @@ def _coordinator(
         )
 
 
-@contextmanager
-def _comparer(definition: NightlyDefinition, session: Session, results: str) -> Iterator[Comparer]:
+def _comparer(definition: NightlyDefinition, session: Session, results: str) -> Comparer:
     """Compares with the registry, and takes turns on this machine, or on those that the definition names."""
     from tfaot_pkg.ground.cpu import this_cpu
-    from tfaot_pkg.native.cxx.compiler import find_compiler
     from tfaot_pkg.nightly.compare import Comparer, turns_here
 
-    log = session.folders.logs / "nightly-turns.log"
     days = definition.policy.retime_days
     if definition.timing:
         from tfaot_pkg.nightly.farm.address import store_at
         from tfaot_pkg.nightly.farm.timing import TimingWorkers
 
         asked = TimingWorkers(store=store_at(results), keys=definition.timing, wait=definition.policy.worker_wait)
-        yield Comparer(registry=definition.registry, turns=asked, cpu=None, retime_days=days)
-        return
-    with turns_here(lambda: find_compiler(platform.machine(), log=log, output=session.progress.output)) as turns:
-        yield Comparer(registry=definition.registry, turns=turns, cpu=this_cpu(), retime_days=days)
+        return Comparer(registry=definition.registry, turns=asked, cpu=None, retime_days=days)
+    turns = turns_here(session.folders, session.progress)
+    return Comparer(registry=definition.registry, turns=turns, cpu=this_cpu(), retime_days=days)
 
 
 def _prune(definition: NightlyDefinition, root: Path, session: Session) -> Pruned | None:

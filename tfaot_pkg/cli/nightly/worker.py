@@ -87,15 +87,11 @@ def worker(
 
 
 def _timing(session: Session, results: str, identity: Identity, idle: float) -> Result:
-    from tfaot_pkg.native.cxx.compiler import find_compiler
     from tfaot_pkg.nightly.compare import turns_here
     from tfaot_pkg.nightly.farm.address import store_at
     from tfaot_pkg.nightly.farm.timing import TimingWorker
 
-    log = session.folders.logs / "nightly-turns.log"
-    with turns_here(lambda: find_compiler(platform.machine(), log=log, output=session.progress.output)) as times:
-        made = TimingWorker(
-            store=store_at(results), identity=identity, times=times, idle=idle, note=session.progress.note
-        )
-        count = made.run()
+    times = turns_here(session.folders, session.progress)
+    made = TimingWorker(store=store_at(results), identity=identity, times=times, idle=idle, note=session.progress.note)
+    count = made.run()
     return Result(document={"worker": identity.name, "results": count}, text=f"{count} timed")

@@ -169,8 +169,7 @@ def _times(builds: Sequence[Build], target: str, pipeline: Pipeline) -> Mapping[
         return {}
     log = pipeline.folders.logs / "try.log"
     compiler = find_compiler(TARGETS[target].architecture, log=log, output=pipeline.progress.output)
-    with timer(compiler) as clock:
-        return clock.times({build.library.shared: [target] for build in builds})
+    return timer(compiler, pipeline.cache).times({build.library.shared: [target] for build in builds})
 
 
 def _outcome(made: Build | str, seconds: float, times: Mapping[TimedUnit, list[float]]) -> Outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import median
 
 from tfaot_pkg.errors import RunError
@@ -15,6 +16,7 @@ from tfaot_pkg.pipeline.pipeline import Build, Pipeline
 from tfaot_pkg.spec.tuning import tuning_path
 from tfaot_pkg.spec.types import ModelSpec, TunedCode, Tuning
 from tfaot_pkg.verify import latency
+from tfaot_pkg.verify.latency import Timer
 from tfaot_pkg.verify.runs import runnable_targets
 
 # Times of the same code deviate by 0.5 to 2 % on an idle core, by 5 to 30 % beside other work (docs/decisions/025).
@@ -70,7 +72,10 @@ def tune(spec: ModelSpec, targets: Sequence[str], wanted: Wanted, pipeline: Pipe
                 before = _with_code(before, shop.toolchain.version, chosen)
     # Built before costs are measured, because costs are those of the chosen code.
     build = pipeline.build(pipeline.plan(replace(spec, tuning=before)))
-    rows = measure_costs(build, measured, wanted, pipeline.progress) if wanted.batch_costs else {}
+    rows: dict[str, dict[int, float]] = {}
+    if wanted.batch_costs:
+        clock = latency.timer(build.plan.compiler, pipeline.cache)
+        rows = measure_costs(build.library.shared, clock, measured, wanted, pipeline.progress)
     tuning = replace(before, batch_costs={**before.batch_costs, **rows})
     told, tells = _targets_of(spec.tuning), _targets_of(tuning)
     return Tuned(
@@ -117,12 +122,12 @@ def _with_code(tuning: Tuning, version: str, chosen: _Chosen) -> Tuning:
 
 
 def measure_costs(
-    build: Build, targets: Sequence[str], wanted: Wanted, progress: Progress
+    library: Path, clock: Timer, targets: Sequence[str], wanted: Wanted, progress: Progress
 ) -> dict[str, dict[int, float]]:
     """The costs of a run by target and batch size. Raises RunError if other work disturbs this machine."""
     for attempt in range(_ATTEMPTS):
         with progress.step("batch costs" if attempt == 0 else "batch costs again, because times varied too much"):
-            measurements = latency.measure(build.library.shared, build.plan.compiler, targets)
+            measurements = latency.measure(library, clock, targets)
         if wanted.noise or (spread := disturbance(measurements)) <= _MOST_SPREAD:
             break
     else:

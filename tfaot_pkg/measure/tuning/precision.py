@@ -140,8 +140,8 @@ def curve(spec: ModelSpec, targets: Sequence[str], calibration: Path | None, pip
                 raise
             unavailable[form] = error.message.splitlines()[0]
     libraries = {form: each.library.shared for form, each in made.items()}
-    with pipeline.progress.step("measure"), latency.timer(compiler) as clock:
-        times = clock.times(dict.fromkeys(libraries.values(), runnable))
+    with pipeline.progress.step("measure"):
+        times = latency.timer(compiler, pipeline.cache).times(dict.fromkeys(libraries.values(), runnable))
     points = tuple(
         Point(
             form=form,

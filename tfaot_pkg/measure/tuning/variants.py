@@ -113,10 +113,7 @@ def tuned(flags: Mapping[Unit, tuple[str, ...]]) -> TunedCode:
 def workshop(spec: ModelSpec, pipeline: Pipeline) -> Iterator[Workshop]:
     """A workshop for `spec`. Raises the errors of a build's first stages."""
     plan = pipeline.plan(spec)
-    with (
-        pipeline.workers(pipeline.environment_of(plan)) as pool,
-        timer(plan.compiler) as clock,
-    ):
+    with pipeline.workers(pipeline.environment_of(plan)) as pool:
         yield Workshop(
             plan=plan,
             frozen=freeze(
@@ -128,7 +125,7 @@ def workshop(spec: ModelSpec, pipeline: Pipeline) -> Iterator[Workshop]:
                 progress=pipeline.progress,
             ),
             pool=pool,
-            clock=clock,
+            clock=timer(plan.compiler, pipeline.cache),
             cache=BuildCache(root=pool.given_folder("variants")),
             # Parts of XLA's runtime are the same in all variants, and in later builds.
             parts_cache=pipeline.cache,
