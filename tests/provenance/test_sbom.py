@@ -101,9 +101,9 @@ def test_operations_of_the_author_are_listed_with_the_models_licence() -> None:
 
 
 def test_the_kernel_library_is_listed_where_it_was_linked() -> None:
-    kernels = LinkedPart(target="x86-64-v3", source="runtime/kernels.cc", ours=True, eigen=False)
+    kernels = LinkedPart(target="x86-64-v3", source="runtime/kernels/products.cc", ours=True, eigen=False)
     found = components(dict(sbom(make_materials(), make_made(MATMUL, kernels))))
-    part = {"name": "tfaot:linked-part", "value": "runtime/kernels.cc (x86-64-v3)"}
+    part = {"name": "tfaot:linked-part", "value": "runtime/kernels/products.cc (x86-64-v3)"}
     assert found["tfaot-kernels"]["properties"] == [part] and part not in found["tfaot"]["properties"]
     assert "tfaot-kernels" not in components(dict(sbom(make_materials(), make_made(MATMUL))))
 

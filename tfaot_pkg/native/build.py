@@ -236,7 +236,9 @@ class LibraryBuild:
         for path in common:
             rename(path, runtime, self.compiler)
         # Targets are linked before everything is joined: after that, equal names of two targets would be one symbol.
-        linked = together([partial(self._link_target, target, runtime) for target in self._targets])
+        # The highest level first: its runtime parts take longest to compile.
+        tasks = [partial(self._link_target, target, runtime) for target in reversed(self._targets)]
+        linked = together(tasks)[::-1]
         parts = [each.code for each in linked if each.code is not None]
         objects = [*common, *parts]
         # Weights come into the last object only: they may be hundreds of megabytes, and each one is another copy.

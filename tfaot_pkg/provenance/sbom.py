@@ -25,6 +25,7 @@ from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
 from tfaot_pkg._version import __version__
+from tfaot_pkg.frontends.toolchain.definition import KERNELS
 from tfaot_pkg.ground.keys import canonical_json
 from tfaot_pkg.provenance.materials import Made, Materials
 from tfaot_pkg.verify.report import ValidationReport
@@ -34,7 +35,6 @@ _APACHE, _MPL = "Apache-2.0", "MPL-2.0"
 _GCC_RUNTIME = "GPL-3.0-or-later WITH GCC-exception-3.1"
 _LIBGCC = "libgcc"
 _PREFIX = "tfaot"
-_KERNELS = ("runtime/kernels.cc", "runtime/reduced_kernels.cc")
 _UNSAFE_IN_URIS = re.compile(r"[\s<>\"{}|\\^`]")
 
 
@@ -140,7 +140,7 @@ def _own_code(made: Made) -> Component:
 
 def _kernels(made: Made) -> list[Component]:
     """The kernel library, if it computes layers of the program."""
-    parts = sorted((part.target, part.source) for part in made.parts if part.source in _KERNELS)
+    parts = sorted((part.target, part.source) for part in made.parts if part.source.startswith(KERNELS))
     if not parts:
         return []
     component = Component(
@@ -208,7 +208,7 @@ def _linked(made: Made, *, ours: bool) -> list[Property]:
     return [
         _property("linked-part", f"{p.source} ({p.target})")
         for p in made.parts
-        if p.ours == ours and p.source not in _KERNELS
+        if p.ours == ours and not p.source.startswith(KERNELS)
     ]
 
 

@@ -32,6 +32,7 @@ struct Product {
   Extent extent() const { return {panelSize / kPanel, columns, chained}; }
 };
 
+inline constexpr std::size_t kMostSums = 32 * kLanes;  // floats of the largest block's sums
 inline constexpr float kZeros[kMostWidth * kLanes] = {};
 
 /// Some vectors of columns of the right-hand side.

@@ -7,8 +7,6 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-inline constexpr std::size_t kMostSums = 32 * kLanes;  // floats of the largest block's sums
-
 /// The sums of `kRows` rows in four chains at a time, each of a quarter of the inputs; the last one takes the remainder.
 template <int kRows, int kWidth>
 void sumInChains(const Strip& strip, std::size_t length, const float* const* rows, Target out) {

@@ -58,8 +58,8 @@ constexpr bool isBounds(Activation activation) {
   return activation == Activation::relu || activation == Activation::clip;
 }
 
-/// The table with all functions.
-extern const Dispatch kEverything;
+/// The table with all functions, and those with the functions of one part of the library each.
+extern const Dispatch kEverything, kActivating, kMultiplying, kConvolving;
 
 /// Whether each channel has one filter of its own; such filters are not packed.
 constexpr bool isDepthwise(const Conv2d& layer) {

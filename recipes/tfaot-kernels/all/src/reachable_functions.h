@@ -7,7 +7,7 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-// Declarations; kernels.cpp has the definitions. Program and library are linked into one object.
+// Declarations; the library's parts have the definitions. Program and library are linked into one object.
 template <int kRows, int kWidth, bool kShares>
 void sumBlocks(const Strip& strip, const Product& product, const float* const* rows, std::size_t blocks, Target out);
 template <int kRows, int kWidth>
@@ -69,10 +69,16 @@ class Reached {
     return all;
   }
 
-  /// All functions.
-  constexpr Reached anything() const {
-    Reached all = products();
+  /// With all activations.
+  constexpr Reached activations() const {
+    Reached all = *this;
     for (bool& activation : all.activations_) activation = true;
+    return all;
+  }
+
+  /// With convolutions of all kinds; they need `products`, too.
+  constexpr Reached images() const {
+    Reached all = *this;
     for (bool& convolution : all.convolutions_) convolution = true;
     for (int i = 0; i < 4; ++i) all.taps_[i / 2][i % 2] = true;  // GCC 9 cannot refer to a row of them in a constant
     for (bool& filters : all.places_) filters = true;

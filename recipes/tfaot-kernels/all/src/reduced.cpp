@@ -1,4 +1,4 @@
-// reduced.cpp: layers of bytes and bfloat16, and of weights in fewer bits. They use those of floats.cpp.
+// reduced.cpp: layers of bytes and bfloat16, and of weights in fewer bits. They use those of the other parts.
 #include "tfaot_kernels/kernels.h"
 
 #include <cstdint>
@@ -60,26 +60,14 @@ void quantizedConv2d(const Team* team, const QuantizedConv2d& layer, std::size_t
   conv2dOfBytes(team, layer, batch, static_cast<const std::uint8_t*>(in), static_cast<char*>(out), scratch);
 }
 
-void bfloat16Dense(const Bfloat16Dense& layer, std::size_t batch, const float* in, float* out, std::uint32_t* scratch) noexcept {
-  bfloat16Dense(nullptr, kEverything, layer, batch, in, out, scratch);
-}
-
 void bfloat16Dense(const Team* team, const Dispatch& dispatch, const Bfloat16Dense& layer, std::size_t batch, const float* in,
                    float* out, std::uint32_t* scratch) noexcept {
   denseOfBfloat16(team, dispatch, layer, batch, in, out, scratch);
 }
 
-void narrowDense(const NarrowDense& layer, std::size_t batch, const float* in, float* out) noexcept {
-  narrowDense(kEverything, layer, batch, in, out);
-}
-
 void narrowDense(const Dispatch& dispatch, const NarrowDense& layer, std::size_t batch, const float* in, float* out) noexcept {
   if (layer.scales == nullptr) return denseNarrow<std::uint16_t>(dispatch, layer, batch, in, out);
   denseNarrow<std::int8_t>(dispatch, layer, batch, in, out);
-}
-
-void bfloat16Conv2d(const Bfloat16Conv2d& layer, std::size_t batch, const float* in, float* out, std::uint32_t* scratch) noexcept {
-  bfloat16Conv2d(nullptr, kEverything, layer, batch, in, out, scratch);
 }
 
 void bfloat16Conv2d(const Team* team, const Dispatch& dispatch, const Bfloat16Conv2d& layer, std::size_t batch, const float* in,

@@ -1,109 +1,26 @@
-// floats.cpp: layers of float32, and what computes with other numbers of that type.
+// images.cpp: convolutions and pooling of float32.
 #include "tfaot_kernels/kernels.h"
 
-#include <cstdint>
+#include <cstddef>
 #include <cstring>
-#include <limits>
 #include <type_traits>
 #include <utility>
 
 // All that follows is hidden as well, so that libraries for several targets, or of several versions, share nothing.
 #pragma GCC visibility push(hidden)
-#include "activating.h"
-#include "chains.h"
 #include "convolution.h"
 #include "fusion.h"
-#include "packing.h"
 #include "places.h"
 #include "pooling.h"
-#include "products.h"
 #include "reachable_functions.h"
-#include "softmax.h"
-#include "sparse.h"
 #include "team_layers.h"
 #pragma GCC visibility pop
 
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-/// The sums of layers that have too few columns to keep the arithmetic units busy if there is only one row: in four chains,
-/// which are added in a fixed order. Few rows compute all chains at a time, more rows one chain after the other; the bits are
-/// the same.
-void sumChains(const Strip& strip, const Product& product, const float* const* rows, std::size_t count,
-                      std::size_t width, Target out) {
-  if (isChainByChain(count, width)) {
-    sumChainByChain(strip, product, rows, count, width, out);
-  } else {
-    divideChains(count, width, [&](std::size_t done, std::size_t size) {
-      const Target to = {out.data + done * out.stride, out.stride};
-      product.dispatch->chainBlocks[size - 1][width - 1](strip, product.segments.length, rows + done, to);
-    });
-  }
-  const Activation activation = product.activation;
-  if (activation == Activation::none) return;
-  product.dispatch->activations[activation](activation, out.data, count, width, out.stride);
-}
-
 // With external linkage, because programs have their own tables, which use some of the functions instantiated here.
-constexpr Dispatch kEverything = Reached{}.anything().table();
-
-void activate(Activation activation, std::size_t count, const float* in, float* out) noexcept {
-  activate(kEverything, activation, count, in, out);
-}
-
-void activate(const Dispatch& dispatch, Activation activation, std::size_t count, const float* in, float* out) noexcept {
-  if (out != in) std::memcpy(out, in, count * sizeof(float));
-  activateRow(dispatch, activation, out, count);
-}
-
-void add(Activation activation, std::size_t count, const float* first, const float* second, float* out) noexcept {
-  addRow(kEverything, activation, count, first, second, out);
-}
-
-void softmaxLong(std::size_t rows, std::size_t size, const float* in, float* out) {
-  for (std::size_t row = 0; row < rows; ++row) softmaxRow(size, in + row * size, out + row * size);
-}
-
-void softmax(std::size_t rows, std::size_t size, const float* in, float* out) noexcept {
-  softmaxRows(rows, size, in, out);
-}
-
-void pack(const float* weights, std::size_t rows, std::size_t columns, float* packed) noexcept {
-  pack(weights, rows, columns, columns, 1, packed);
-}
-
-void pack(const float* weights, std::size_t rows, std::size_t columns, std::size_t down, std::size_t right,
-          float* packed) noexcept {
-  packPanels(weights, rows, columns, down, right, packed);
-}
-
-void dense(const Dense& layer, std::size_t batch, const float* in, float* out) noexcept {
-  dense(kEverything, layer, batch, in, layer.inputs, out, layer.outputs);
-}
-
-void dense(const Dense& layer, std::size_t batch, const float* in, std::size_t inStride, float* out,
-           std::size_t outStride) noexcept {
-  dense(kEverything, layer, batch, in, inStride, out, outStride);
-}
-
-void dense(const Dispatch& dispatch, const Dense& layer, std::size_t batch, const float* in, std::size_t inStride, float* out,
-           std::size_t outStride) noexcept {
-  multiplyRows(productOf(dispatch, layer), layer.inputs, batch, in, inStride, out, outStride);
-}
-
-void dense(const Team& team, const Dispatch& dispatch, const Dense& layer, std::size_t batch, const float* in,
-           float* out) noexcept {
-  denseByTeam(team, productOf(dispatch, layer), layer.inputs, batch, in, out);
-}
-
-void sparseDense(const SparseDense& layer, std::size_t batch, const float* in, float* out, float* scratch) noexcept {
-  sparseDense(kEverything, layer, batch, in, out, scratch);
-}
-
-void sparseDense(const Dispatch& dispatch, const SparseDense& layer, std::size_t batch, const float* in, float* out,
-                 float* scratch) noexcept {
-  denseSparse(dispatch, layer, batch, in, out, scratch);
-}
+constexpr Dispatch kConvolving = Reached{}.images().table();
 
 std::size_t packedConv2dSize(const Conv2d& layer) noexcept {
   if (isDepthwise(layer)) return windowSize(layer) * layer.filters;
@@ -141,10 +58,6 @@ void conv2d(const Team& team, const Dispatch& dispatch, const Conv2d& layer, std
   }
 }
 
-void conv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out, float* scratch) noexcept {
-  conv2d(kEverything, layer, batch, in, out, scratch);
-}
-
 void conv2d(const Dispatch& dispatch, const Conv2d& layer, std::size_t batch, const float* in, float* out,
             float* scratch) noexcept {
   const ConvolveLines convolve = dispatch.convolutions[convolvingOf(layer)];
@@ -158,10 +71,6 @@ void conv2d(const Dispatch& dispatch, const Conv2d& layer, std::size_t batch, co
   }
 }
 
-void transposedConv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out, float* scratch) noexcept {
-  transposedConv2d(kEverything, layer, batch, in, out, scratch);
-}
-
 void transposedConv2d(const Dispatch& dispatch, const Conv2d& layer, std::size_t batch, const float* in, float* out,
                       float* scratch) noexcept {
   const Planes planes(layer, true);
@@ -171,11 +80,6 @@ void transposedConv2d(const Dispatch& dispatch, const Conv2d& layer, std::size_t
     in += window.inHeight * window.inWidth * window.channels;
     out += window.outHeight * window.outWidth * layer.filters;
   }
-}
-
-void conv2dMaxPool(const Conv2d& layer, const Window& pool, std::size_t batch, const float* in, float* out,
-                   float* scratch) noexcept {
-  conv2dMaxPool(kEverything, layer, pool, batch, in, out, scratch);
 }
 
 void conv2dMaxPool(const Dispatch& dispatch, const Conv2d& layer, const Window& pool, std::size_t batch, const float* in,
