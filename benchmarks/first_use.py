@@ -3,9 +3,9 @@
     .venv/bin/python benchmarks/first_use.py [--only NAME ...] [--json FILE]
 
 Each path is that of a person who has nothing but Python, a compiler and CMake, as the documentation gives it. Its
-commands run in a home, a folder and an environment of their own. Of each path: seconds by the clock, bytes that the
-machine received meanwhile (so nothing else should download), and what is on the disk afterwards, in the environment and
-in the home.
+commands run in a home, a folder and an environment of their own. Of each path: seconds by the clock, of which those
+before the tool is installed; bytes that the machine received meanwhile (so nothing else should download); and what is
+on the disk afterwards, in the environment and in the home.
 """
 
 from __future__ import annotations
@@ -63,6 +63,11 @@ PATHS: dict[str, tuple[str, ...]] = {
 """By name: the steps after the installation."""
 CONSUMER = "somebody else's model in C++"
 """The package is published before, by the path of the ONNX file; then the home is empty again."""
+CONTRIBUTOR = "a contributor"
+"""A clone of the sources, instead of an installation, and the tests of the compiler's passes."""
+NAMES = (*PATHS, CONSUMER, CONTRIBUTOR)
+_CLONE = f"git clone --quiet --local --no-hardlinks {ROOT} clone"
+_PASSES = "make --directory=clone test-quick PYTEST_ARGS='tests/compiler/test_passes.py'"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,16 +91,48 @@ class Use:
     def seconds(self) -> float:
         return sum(step.seconds for step in self.steps)
 
+    @property
+    def installing(self) -> float:
+        return self.steps[0].seconds
 
-def followed(name: str, steps: Sequence[str], wheel: Path, folder: Path) -> Use:
-    """Run `steps` in `folder`, which may have files. Raises CalledProcessError."""
+    @property
+    def row(self) -> str:
+        """Of the table that `main` prints."""
+        sizes = " | ".join(f"{size / 1e6:,.0f} MB" for size in (self.downloads, self.environment, self.home))
+        return f"| {self.name} | {self.installing:.0f} s | {self.seconds - self.installing:.0f} s | {sizes} |"
+
+
+def wheel_in(folder: Path) -> Path:
+    """The tool's wheel, built there."""
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder], cwd=ROOT, check=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def use_of(name: str, wheel: Path, folder: Path) -> Use:
+    """What the path `name` costs in the new `folder`. Raises CalledProcessError."""
+    folder.mkdir()
+    install = _INSTALL.format(wheel=wheel)
+    if name == CONTRIBUTOR:
+        return followed(name, _CLONE, (_PASSES,), folder)
+    if name == CONSUMER:
+        before = folder.with_name(f"{folder.name}-publisher")
+        before.mkdir()
+        followed("(publishing)", install, PATHS["an ONNX file in C++"][:-1], before)
+        (before / "registry").rename(folder / "registry")
+        return followed(name, install, (_PROGRAM.format(name="tagger"),), folder)
+    return followed(name, install, PATHS[name], folder)
+
+
+def followed(name: str, install: str, steps: Sequence[str], folder: Path) -> Use:
+    """Run `install` and `steps` in `folder`, which may have files. Raises CalledProcessError."""
     home = folder / "home"
     home.mkdir()
     kept = {key: value for key, value in os.environ.items() if key.startswith("PIP_") or key.endswith("_proxy")}
     programs = f"{folder / 'env' / 'bin'}:{Path(sys.base_prefix) / 'bin'}:/usr/local/bin:/usr/bin:/bin"
     variables = {**kept, "HOME": str(home), "PATH": programs, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "LANG": "C.UTF-8"}
     done, printed, before = [], "", received()
-    for command in (_INSTALL.format(wheel=wheel), *steps):
+    for command in (install, *steps):
         print(f"{name}: {command.strip()}", file=sys.stderr)
         start = time.monotonic()
         printed = subprocess.run(
@@ -123,34 +160,21 @@ def size_of(folder: Path) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    names = [*PATHS, CONSUMER]
-    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME")
+    parser.add_argument(
+        "--only", nargs="+", choices=NAMES, default=NAMES, metavar="NAME", help=f"of {', '.join(NAMES)}"
+    )
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     found = []
+    print("| path | installation | then | received | environment | home |\n|---|--:|--:|--:|--:|--:|")
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)
-        subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", place], cwd=ROOT, check=True)
-        (wheel,) = place.glob("*.whl")
+        wheel = wheel_in(place)
         for number, name in enumerate(given.only):
-            folder = place / str(number)
-            folder.mkdir()
-            steps = PATHS.get(name, ())
-            if name == CONSUMER:
-                before = place / "publisher"
-                before.mkdir()
-                followed("(publishing)", PATHS["an ONNX file in C++"][:-1], wheel, before)
-                (before / "registry").rename(folder / "registry")
-                steps = (_PROGRAM.format(name="tagger"),)
-            found.append(followed(name, steps, wheel, folder))
-            print(_row(found[-1]))
+            found.append(use_of(name, wheel, place / str(number)))
+            print(found[-1].row, flush=True)
     if given.json:
         given.json.write_text(json.dumps([{**asdict(one), "seconds": one.seconds} for one in found], indent=1) + "\n")
-
-
-def _row(one: Use) -> str:
-    sizes = " | ".join(f"{size / 1e6:,.0f} MB" for size in (one.downloads, one.environment, one.home))
-    return f"| {one.name} | {one.seconds:.0f} s | {sizes} |"
 
 
 if __name__ == "__main__":

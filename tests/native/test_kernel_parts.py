@@ -20,8 +20,13 @@ from tfaot_pkg.package.binary.elf import defined_symbols, undefined_symbols
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(platform.machine() != "x86_64", reason="compiles for x86-64")]
 
 _TEMPLATES = {
-    **{"activateBlock": "activations", "sumBlocks": "products", "sumInChains": "products", "convolveLines": "images"},
-    **{"convolveLineOfTaps": "images", "sumPlaces": "images", "interleave": "images"},
+    "activateBlock": "activations",
+    "sumBlocks": "products",
+    "sumInChains": "products",
+    "convolveLines": "images",
+    "convolveLineOfTaps": "images",
+    "sumPlaces": "images",
+    "interleave": "images",
 }
 """Templates that the tables of programs name (reachable_functions.h), and their parts. Such symbols are weak."""
 

@@ -49,8 +49,8 @@ _NOTHING = "(from versions: none)"  # pip's only message for an unreachable inde
 _FULL = ("No space left on device", "Disk quota exceeded", "Errno 28", "Errno 122")
 
 
-# pip compiles one file after the other, the packages' own tests as well: 22 of 33 s for the libraries of decision trees, and
-# 112 MB. Sandboxed workers cannot write, so without compiled files each of them would compile what it imports.
+# pip compiles one file after the other, the packages' own tests as well: 22 of 33 s for the libraries of decision
+# trees, and 112 MB. Sandboxed workers cannot write: without compiled files, each would compile what it imports.
 _COMPILE = """
 import compileall, re, sysconfig
 tests = re.compile("/tests?/")
@@ -116,9 +116,9 @@ def install(
 
 
 def _pip(folder: Path, requirements: Path, wheelhouse: Path | None) -> list[str | Path]:
-    # --only-binary: building a package would run its code. --no-deps: the lock file is complete. --no-compile: _COMPILE.
-    checked = ["--require-hashes", "--only-binary", ":all:", "--no-deps"]
-    quiet = ["--no-compile", "--no-input", "--progress-bar", "off", "--disable-pip-version-check", "--no-user"]
+    # --only-binary: building a package would run its code. --no-deps: the lock file is complete.
+    checked = ["--require-hashes", "--only-binary", ":all:", "--no-deps", "--no-compile"]
+    quiet = ["--no-input", "--progress-bar", "off", "--disable-pip-version-check", "--no-user"]
     offline: list[str | Path] = ["--no-index", "--find-links", wheelhouse] if wheelhouse else []
     return [folder / "bin" / "python", "-I", "-m", "pip", "install", *checked, *quiet, *offline, "-r", requirements]
 
