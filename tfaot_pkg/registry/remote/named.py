@@ -355,7 +355,7 @@ def _opened(
 def _unknown(text: str | None, folder: Path, folders: Folders) -> RegistryError:
     names = [remote.name for remote in Remotes.of(folders).all()]
     known = f"you have added {', '.join(names)}; or " if names else ""
-    add = "tfaot-pkg registry add NAME URL --fingerprint SHA256, then --registry NAME (its maintainer gives you both)"
+    add = "tfaot-pkg registry add NAME URL --fingerprint SHA256 (its maintainer gives you both)"
     if text is None:
         return RegistryError(
             f"no registry was named or added, and you have none of your own yet ({folder})",
