@@ -184,6 +184,73 @@ def frames(rng):
     }
 
 
+def texts(rng):
+    """Models of data frames and of arrays with columns of texts, some of them missing."""
+    import pandas as pd
+    from sklearn import compose, ensemble, feature_selection, impute, linear_model, preprocessing
+    from sklearn.pipeline import make_pipeline
+
+    x, y, three = data(rng)
+    frame = pd.DataFrame(x[:, :2], columns=list(COLUMNS[:2]))
+    frame["charge"] = np.array(["minus", "none", "plus"])[x[:, 4].astype(int) + 1]
+    frame["layer"] = x[:, 5].astype(int)
+    gaps, nones = frame.copy(), frame.astype({"charge": object})
+    gaps.loc[rng.random(_COUNT) < 0.2, ["pt", "charge"]] = np.nan
+    nones.loc[rng.random(_COUNT) < 0.2, "charge"] = None
+    one_hot, ordinal = preprocessing.OneHotEncoder, preprocessing.OrdinalEncoder
+    numbers = (make_pipeline(impute.SimpleImputer(), preprocessing.StandardScaler()), ["pt", "eta"])
+    chosen = compose.make_column_transformer(
+        (numbers[0], compose.make_column_selector(dtype_include=np.number)),
+        (
+            make_pipeline(
+                one_hot(handle_unknown="ignore"),
+                feature_selection.SelectPercentile(feature_selection.chi2, percentile=80),
+            ),
+            ["charge"],
+        ),
+    )
+
+    def filled(strategy, encoder):
+        imputer = impute.SimpleImputer(strategy=strategy, fill_value="lost" if strategy == "constant" else None)
+        return compose.make_column_transformer((make_pipeline(imputer, encoder), ["charge"]), numbers)
+
+    codes = ordinal(handle_unknown="use_encoded_value", unknown_value=-2, encoded_missing_value=-3)
+    forest = ensemble.RandomForestRegressor(9, max_depth=5)
+    return {
+        "text_closed": (make_pipeline(compose.make_column_transformer((one_hot(), ["charge"])), linear_model.Ridge()), frame, y),
+        "text_chosen": (make_pipeline(chosen, linear_model.LogisticRegression()), gaps, three),
+        "text_frequent": (make_pipeline(filled("most_frequent", one_hot()), forest), gaps, y),
+        "text_constant": (make_pipeline(filled("constant", codes), forest), gaps, y),
+        "text_unseen": (make_pipeline(filled("constant", one_hot(handle_unknown="ignore")), forest), frame, y),
+        "text_nones": (compose.make_column_transformer((codes, ["layer", "charge"])), nones, None),
+        "text_array": (make_pipeline(one_hot(handle_unknown="ignore"), linear_model.Ridge()),
+                       gaps[["charge"]].to_numpy(object), y),
+    }  # fmt: skip
+
+
+def as_numbers(given, categories):
+    """A frame or an array of objects as x: positions of texts."""
+    made = np.array(given, object)
+    for each in categories:
+        if each.given == "positions":
+            known = {text: place for place, text in enumerate(each.values)}
+            made[:, each.column] = [known.get(value, np.nan) for value in made[:, each.column]]
+    return made.astype(np.float64)
+
+
+def as_texts(x, given, categories, none):
+    """Rows of x as a model of texts was trained, with texts for positions, `none` for missing ones."""
+    import pandas as pd
+
+    made = pd.DataFrame(x, columns=getattr(given, "columns", None)).astype(object)
+    for each in categories:
+        if each.given == "positions":
+            known = dict(enumerate(each.values))
+            values = [none if np.isnan(value) else known.get(value, "another") for value in x[:, each.column]]
+            made.isetitem(each.column, pd.Series(values, dtype=object))
+    return made if hasattr(given, "columns") else made.to_numpy(object)
+
+
 def refused(rng):
     """File -> estimator or content that is not read."""
     import pandas as pd
@@ -192,7 +259,7 @@ def refused(rng):
     x, y, three = data(rng)
     made, line = pipeline.make_pipeline, linear_model.LinearRegression()
     texts = pd.DataFrame({"a": x[:, 0], "b": np.array(["x", "y", "z"])[three]})
-    text = compose.make_column_transformer((preprocessing.OneHotEncoder(), ["b"]), remainder="passthrough")
+    text = compose.make_column_transformer((impute.SimpleImputer(strategy="most_frequent"), ["b"]))
     damaged = made(preprocessing.StandardScaler(), linear_model.LinearRegression()).fit(x, y)
     del damaged[0].scale_
     wider = made(preprocessing.StandardScaler(), ensemble.RandomForestRegressor(2, max_depth=2)).fit(x, y)
@@ -201,7 +268,7 @@ def refused(rng):
         "bayes": naive_bayes.GaussianNB().fit(x, three),
         "kernel": made(preprocessing.StandardScaler(), svm.SVC()).fit(x, three),
         "quantiles": made(preprocessing.QuantileTransformer(n_quantiles=9), line).fit(x, y),
-        "texts": made(text, linear_model.LogisticRegression()).fit(texts, three),
+        "texts": text.fit(texts),
         "function": made(preprocessing.FunctionTransformer(np.sinh), line).fit(x / 100, y),
         "weighted": made(pipeline.FeatureUnion([("a", preprocessing.StandardScaler())], transformer_weights={"a": 2}),
                          linear_model.LinearRegression()).fit(x, y),
@@ -232,7 +299,7 @@ def write(folder: str) -> None:
 
     warnings.simplefilter("ignore")
     rng, cases = np.random.default_rng(0), {}
-    for name, (model, given, target) in {**models(rng), **frames(rng)}.items():
+    for name, (model, given, target) in {**models(rng), **frames(rng), **texts(rng)}.items():
         model.fit(given, target)
         path, place = f"{folder}/{name}.skops", f"{folder}/{name}.parts"
         io.dump(model, path)
@@ -240,10 +307,13 @@ def write(folder: str) -> None:
         found = reading.read(ReadTrees(path=path, out=place), None)
         with np.load(f"{place}/rows.npz") as file:
             drawn = file["x"]
-        asked = np.concatenate([np.asarray(given, np.float64), drawn])
+        categories = found.trees.categories
+        asked = np.concatenate([as_numbers(given, categories), drawn])
         if name in ("p_dropped", "t_dropped"):
             asked = asked[: len(given)]
         as_given = pd.DataFrame(asked, columns=list(COLUMNS)) if name.startswith(("frame", "trees_frame")) else asked
+        if name.startswith("text_"):
+            as_given = as_texts(asked, given, categories, None if name == "text_nones" else np.nan)
         right = _answer(model, as_given)
         feeds, fetches = ({each.name: each.key for each in side} for side in (found.inputs, found.outputs))
         request = Reference(folder=path, tags=(), signature="", inputs="", out="", batch_sizes=(),
@@ -255,7 +325,7 @@ def write(folder: str) -> None:
         cases[name] = {
             "output": found.outputs[0].name, "shape": found.outputs[0].shape, "origin": found.origin,
             "continuous": runs.is_continuous, "drawn": len(drawn), "missing": int(np.isnan(drawn).sum()),
-            "categories": [asdict(each)["values"] for each in found.trees.categories],
+            "categories": [asdict(each)["values"] for each in categories],
             "columns": found.trees.columns, "compared": runs.compared["x"],
         }  # fmt: skip
     with open(f"{folder}/cases.json", "w", encoding="utf-8") as opened:

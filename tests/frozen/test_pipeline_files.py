@@ -72,6 +72,10 @@ def test_facts_say_what_x_contains_and_how_it_is_tried(cases: Mapping[str, Any])
     # Pairs of rows at the thresholds of trees, to the bit; not behind sums, whose order is nobody's.
     assert cases["trees_forest"]["drawn"] > 256 and not cases["trees_forest"]["continuous"]
     assert cases["trees_behind_pca"]["drawn"] == 256 and cases["trees_behind_pca"]["continuous"]
+    # Texts are given by their positions; what an imputer puts in their place is one of them.
+    assert cases["text_closed"]["categories"] == [["minus", "none", "plus"]]
+    assert cases["text_constant"]["categories"] == [["lost", "minus", "none", "plus"]]
+    assert cases["text_frequent"]["missing"] > 0
     # Missing numbers only in columns that may have them.
     assert cases["c_logistic"]["missing"] == 0
     assert cases["p_mean"]["missing"] > 0 and cases["trees_histogram"]["missing"] > 0
@@ -83,7 +87,7 @@ def test_others_are_refused_by_their_names(folder: Path) -> None:
         ("bayes", "GaussianNB is not supported", "supported estimators: "),
         ("kernel", "SVC is not supported at the end of a pipeline", "export it to ONNX"),
         ("quantiles", "QuantileTransformer is not supported in pipelines", "supported transformers: "),
-        ("texts", "OneHotEncoder of a column of texts is not supported", "encode them as numbers"),
+        ("texts", "a SimpleImputer of texts has no encoder behind it", "OneHotEncoder"),
         ("function", "FunctionTransformer of sinh is not supported", "log1p"),
         ("weighted", "FeatureUnion with transformer_weights is not supported", "ONNX"),
         ("rare", "OneHotEncoder with infrequent categories", "ONNX"),

@@ -1,4 +1,4 @@
-"""A pipeline that chooses columns of a data frame by their names, and one of arrays, become models."""
+"""A pipeline that chooses columns of numbers and texts of a data frame, and one of arrays, become models."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ draw = np.random.default_rng(0)
 frame = pd.DataFrame(draw.normal(size=(300, 3)) * [30, 2, 1], columns=["pt", "eta", "phi"])
 frame["layer"] = draw.choice([2, 5, 11], 300)
 y = frame["pt"] * frame["eta"] + frame["layer"]
-frame.loc[::7, "eta"] = np.nan
+frame["detector"] = draw.choice(["barrel", "endcap"], 300)
+frame.loc[::7, ["eta", "detector"]] = np.nan
 columns = make_column_transformer(
     (make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()), ["pt", "eta"]),
     (OneHotEncoder(handle_unknown="ignore"), ["layer"]),
+    (make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder(handle_unknown="ignore")), ["detector"]),
 )
 linear = make_pipeline(columns, LogisticRegression()).fit(frame, y > 0)
 model = tfaot_pkg.compile(linear, frame[:20])
-x = frame.fillna(0.5).to_numpy()
+x = frame[["pt", "eta", "phi", "layer"]].fillna(0.5).to_numpy()
 boosted = make_pipeline(StandardScaler(), GradientBoostingRegressor(n_estimators=5)).fit(x, y)
 trees = tfaot_pkg.compile(boosted, x[:20])
 RESULT: dict[str, object] = {
@@ -32,3 +34,7 @@ RESULT: dict[str, object] = {
     "trees": bool((trees(x)["predictions"] == boosted.predict(x)).all()),
     "verdicts": [each.report.verdict for each in (model, trees)],
 }
+try:
+    tfaot_pkg.compile(make_pipeline(StandardScaler(), LogisticRegression()), x)
+except tfaot_pkg.TfaotError as error:
+    RESULT["unfitted"] = str(error)

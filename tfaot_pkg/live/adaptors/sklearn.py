@@ -26,6 +26,7 @@ def source_of(net: Any, example: Any, options: Mapping[str, Any]) -> LiveSource 
         ) from None
     import sklearn
 
+    _require_fitted(net)
     dtype = _dtype(example)
     # Not the file of skops, which has times and addresses of objects in it.
     content = [sklearn.__version__.encode(), pickle.dumps(net, protocol=5), dtype.encode()]
@@ -35,6 +36,16 @@ def source_of(net: Any, example: Any, options: Mapping[str, Any]) -> LiveSource 
         write=partial(_written, net),
         sections={"trees": {"dtype": dtype}} if dtype else {},
     )
+
+
+def _require_fitted(net: Any) -> None:
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    try:
+        check_is_fitted(net)
+    except (NotFittedError, TypeError) as error:
+        raise ModelError(f"the {type(net).__name__} was not fitted", hint="call its fit first") from error
 
 
 def _written(net: Any, folder: Path) -> Path:

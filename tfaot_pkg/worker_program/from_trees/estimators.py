@@ -76,8 +76,15 @@ class Answers:
         read = self._read
         if read.before is None:
             return frame(x, read.columns, read.features) if any(each.is_text for each in read.columns) else x
-        x = x.astype(np.float64)
-        return frame(x, (), read.features) if read.features else x
+        x, texts = x.astype(np.float64), [each for each in read.columns if each.is_text]
+        if not (texts or read.features):
+            return x
+        made = frame(x, texts, read.features)
+        for each in texts:
+            values = made.iloc[:, each.place].astype(object)
+            missing = None if each.place in read.before.steps.nones else np.nan
+            made.isetitem(each.place, values.where(values.notna(), missing))
+        return made if read.features else made.to_numpy()
 
 
 def _answers(model: Any, x: Any) -> Array:
@@ -142,7 +149,7 @@ def _require_known(last: Any, *, is_alone: bool) -> None:
 def _columns(steps: Steps, names: Sequence[str], dtype: str) -> tuple[Column, ...]:
     found = tuple(replace(each, name=names[place] if names else "") for place, each in sorted(steps.columns.items()))
     for each in found:
-        if (each.numbers(dtype) != [float(value) for value in each.values]).any():
+        if not each.is_text and (each.numbers(dtype) != [float(value) for value in each.values]).any():
             raise ModelFault(
                 f"the categories of the column {each.name or each.place} are no {dtype} numbers",
                 "set `trees: {dtype: float64}` in the spec",
@@ -156,8 +163,14 @@ def _ended(steps: Steps, last: Any, table: Table) -> Fitted:
     if is_known(last, ESTIMATORS):
         return ESTIMATORS[type(last).__name__](steps, last, table.value)
     table = transformed(steps, last, table)
+    _require_numbers(table)
     value = steps.op("Identity", INPUT) if table.value == INPUT else table.value
     return _result(steps, value, "columns", table.width)
+
+
+def _require_numbers(table: Table) -> None:
+    if any(each is not None for each in table.texts):
+        raise ModelFault("a SimpleImputer of texts has no encoder behind it", "add OneHotEncoder or OrdinalEncoder")
 
 
 def _with_trees(steps: Steps, last: Any, table: Table) -> Fitted:

@@ -33,7 +33,10 @@ TRUSTED = (
     "sklearn.utils.validation.check_array",
     # What fitted transformers and networks keep beside their numbers; predictions use none of them.
     "numpy.dtype",
+    "numpy.number",
+    "builtins.object",
     "sklearn.compose._column_transformer.make_column_selector",
+    "sklearn.feature_selection._univariate_selection.chi2",
     "sklearn.feature_selection._univariate_selection.f_classif",
     "sklearn.feature_selection._univariate_selection.f_regression",
     "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",

@@ -26,15 +26,19 @@ _OPSET = 21
 @dataclass(frozen=True, kw_only=True)
 class Table:
     """Columns during the computation: `value` [batch, width]. `sources` are the columns of x that they still are, or
-    None.
+    None. `texts` are those that missing texts count as, by column; empty if there are none.
     """
 
     value: str
     sources: tuple[int | None, ...]
+    texts: tuple[str | None, ...] = ()
 
     @property
     def width(self) -> int:
         return len(self.sources)
+
+    def text(self, place: int) -> str | None:
+        return self.texts[place] if self.texts else None
 
 
 class Steps:
@@ -42,7 +46,7 @@ class Steps:
 
     `columns` are compared with categories. `usual` are the center and the width of usual numbers, by column. If
     `is_rounded`, there are sums whose order other implementations may choose. `compared` are columns that are compared
-    with single numbers.
+    with single numbers. `nones` are columns of texts in which None is the missing one.
     """
 
     def __init__(self, features: int, dtype: str) -> None:
@@ -54,6 +58,7 @@ class Steps:
         self.columns: dict[int, Column] = {}
         self.usual: dict[int, tuple[float, float]] = {}
         self.compared: set[int] = set()
+        self.nones: set[int] = set()
         self.is_rounded = False
         self._nodes: list[dict[str, Any]] = []
         self._tensors: dict[str, Array] = {}
@@ -109,7 +114,8 @@ class Steps:
             return table
         if not chosen:
             return Table(value="", sources=())
-        return Table(value=self.columns_of(table.value, chosen), sources=tuple(table.sources[each] for each in chosen))
+        sources, texts = tuple(table.sources[each] for each in chosen), tuple(map(table.text, chosen))
+        return made(self.columns_of(table.value, chosen), sources=sources, texts=texts)
 
     def beside(self, tables: Sequence[Table]) -> Table:
         kept = [each for each in tables if each.width]
@@ -118,7 +124,8 @@ class Steps:
         if len(kept) == 1:
             return kept[0]
         value = self.op("Concat", *(each.value for each in kept), axis=1)
-        return made(value, sources=sum((each.sources for each in kept), ()))
+        texts = tuple(each.text(place) for each in kept for place in range(each.width))
+        return made(value, sources=sum((each.sources for each in kept), ()), texts=texts)
 
     def expect(self, table: Table, center: Any, width: Any) -> None:
         """Rows for validation shall have such numbers, in columns of which nothing was said before."""
@@ -153,9 +160,15 @@ class Steps:
         return self._tensors
 
 
-def made(value: str, width: int = 0, *, sources: tuple[int | None, ...] | None = None) -> Table:
-    """Columns that are no longer those of x."""
-    return Table(value=value, sources=(None,) * width if sources is None else sources)
+def made(
+    value: str,
+    width: int = 0,
+    *,
+    sources: tuple[int | None, ...] | None = None,
+    texts: tuple[str | None, ...] = (),
+) -> Table:
+    """Columns that are no longer those of x, or are `sources` still."""
+    return Table(value=value, sources=(None,) * width if sources is None else sources, texts=texts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from framework_types import Array
 
 ONNX = "export it to ONNX with skl2onnx, and name the file in model.onnx"
-_TEXTS = "encode them as numbers before training: x has no texts"
 _MOST_PRODUCTS = 1 << 16
 
 
@@ -133,12 +132,17 @@ def _bins(to: Steps, model: Any, table: Table) -> Table:
 
 
 def _imputer(to: Steps, model: Any, table: Table) -> Table:
-    fills = _fills_of(model)
+    fills, texts = _fills_of(model), _texts_of(model)
     to.expect(table, np.where(np.isfinite(fills), fills, 0.0), np.maximum(np.abs(np.nan_to_num(fills)), 1.0))
     is_missing = _missing(to, model, table)
-    filled = made(to.op("Where", is_missing, fills, table.value), sources=table.sources)
+    # NaN stays in columns of texts: which number a text has is known to the encoder.
+    filled = made(
+        to.op("Where", is_missing, fills, table.value),
+        sources=table.sources,
+        texts=tuple(table.text(place) or each for place, each in enumerate(texts)),
+    )
     # Columns without any number in training.
-    kept = np.ones(table.width, bool) if model.keep_empty_features else ~np.isnan(fills)
+    kept = ~np.isnan(fills) | np.array([bool(model.keep_empty_features or each is not None) for each in texts])
     result = to.part(filled, np.flatnonzero(kept).tolist())
     if not model.add_indicator:
         return result
@@ -146,10 +150,14 @@ def _imputer(to: Steps, model: Any, table: Table) -> Table:
     return to.beside([result, to.part(flags, model.indicator_.features_.tolist())])
 
 
+def _texts_of(model: Any) -> list[str | None]:
+    """What takes the place of missing texts, by column; None for columns of numbers."""
+    return [each if isinstance(each, str) else None for each in np.asarray(model.statistics_).tolist()]
+
+
 def _fills_of(model: Any) -> Array:
-    statistics = np.asarray(model.statistics_)
-    if statistics.dtype.kind not in "biufO" or any(isinstance(each, str) for each in statistics.tolist()):
-        raise ModelFault("a SimpleImputer of texts is not supported", _TEXTS)
+    """What takes the place of missing numbers, by column; NaN for columns of texts."""
+    statistics = np.array([math.nan if isinstance(each, str) else each for each in model.statistics_])
     # As `transform` does it: numbers of the type that training had.
     kind = np.dtype(getattr(model, "_fill_dtype", np.float64))
     fills: Array = statistics.astype(np.float64)
@@ -170,24 +178,47 @@ def _missing(to: Steps, model: Any, table: Table) -> str:
 
 
 def _categories(to: Steps, model: Any, table: Table, place: int) -> list[float]:
-    """The categories of a column as numbers; a missing one is NaN, and the last one."""
+    """The categories of a column as numbers, positions of texts; a missing one is NaN, and the last one."""
     listed = np.asarray(model.categories_[place]).tolist()
-    if any(isinstance(each, str) for each in listed):
-        raise ModelFault(f"{type(model).__name__} of a column of texts is not supported", _TEXTS)
-    numbers = [math.nan if each is None else float(each) for each in listed]
-    known = [each for each in numbers if not math.isnan(each)]
-    if len(numbers) - len(known) > 1 or (len(numbers) > len(known) and not math.isnan(numbers[-1])):
+    known = [each for each in listed if isinstance(each, str) or not (each is None or math.isnan(each))]
+    if len(listed) - len(known) > 1 or known != listed[: len(known)]:
         raise fault(model, "with several missing categories is not supported")
     if getattr(model, "_infrequent_enabled", False):
         raise fault(model, "with infrequent categories (min_frequency, max_categories) is not supported")
-    source = table.sources[place]
-    if source is not None and known:
+    source, missing = table.sources[place], [math.nan for _ in listed[len(known) :]]
+    if any(isinstance(each, str) for each in known):
+        _take_texts(to, model, source, known, is_none=None in listed)
+        return [*map(float, range(len(known))), *missing]
+    numbers = tuple(map(float, known))
+    if source is not None and numbers:
         to.compared.add(source)
-        to.columns.setdefault(
-            source,
-            Column(place=source, name="", values=tuple(known), is_closed=model.handle_unknown == "error"),
-        )
-    return numbers
+        is_closed = model.handle_unknown == "error"
+        to.columns.setdefault(source, Column(place=source, name="", values=numbers, is_closed=is_closed))
+    return [*numbers, *missing]
+
+
+def _take_texts(to: Steps, model: Any, source: int | None, texts: Sequence[Any], *, is_none: bool) -> None:
+    """The column `source` of x has positions in `texts`."""
+    if source is None or not all(isinstance(each, str) for each in texts):
+        raise fault(model, "of texts and numbers in one column is not supported")
+    column = Column(place=source, name="", values=tuple(texts), is_closed=model.handle_unknown == "error")
+    if to.columns.setdefault(source, column).values != column.values:
+        raise fault(model, "of a column with several lists of texts is not supported")
+    to.compared.add(source)
+    if is_none:
+        to.nones.add(source)
+
+
+def _encoded(to: Steps, model: Any, table: Table, place: int) -> tuple[str, list[float]]:
+    """A column [batch, 1], and its categories as numbers. Missing texts have the position of their substitute."""
+    numbers = _categories(to, model, table, place)
+    value, text = to.columns_of(table.value, [place]), table.text(place)
+    if text is None:
+        return value, numbers
+    listed = np.asarray(model.categories_[place]).tolist()
+    # As unknown as a text that the encoder was not fitted with.
+    number = float(listed.index(text)) if text in listed else -1.0
+    return to.op("Where", to.op("IsNaN", value), number, value), numbers
 
 
 def _is_each(to: Steps, value: str, numbers: Sequence[float]) -> str:
@@ -202,8 +233,8 @@ def _is_each(to: Steps, value: str, numbers: Sequence[float]) -> str:
 def _one_hot(to: Steps, model: Any, table: Table) -> Table:
     parts = []
     for place in range(table.width):
-        numbers = _categories(to, model, table, place)
-        hot = made(_is_each(to, to.columns_of(table.value, [place]), numbers), len(numbers))
+        value, numbers = _encoded(to, model, table, place)
+        hot = made(_is_each(to, value, numbers), len(numbers))
         dropped = None if model.drop_idx_ is None else model.drop_idx_[place]
         parts.append(to.part(hot, [each for each in range(len(numbers)) if each != dropped]))
     return to.beside(parts)
@@ -212,8 +243,7 @@ def _one_hot(to: Steps, model: Any, table: Table) -> Table:
 def _ordinal(to: Steps, model: Any, table: Table) -> Table:
     parts = []
     for place in range(table.width):
-        numbers = _categories(to, model, table, place)
-        value = to.columns_of(table.value, [place])
+        value, numbers = _encoded(to, model, table, place)
         known = [each for each in numbers if not math.isnan(each)]
         if not known:
             raise fault(model, "of a column without categories is not supported")
@@ -223,7 +253,10 @@ def _ordinal(to: Steps, model: Any, table: Table) -> Table:
         if model.handle_unknown == "use_encoded_value":
             result = to.op("Where", to.op("Greater", to.count(hot), 0.5), result, float(model.unknown_value))
         if len(known) < len(numbers):
-            result = to.op("Where", to.op("IsNaN", value), float(model.encoded_missing_value), result)
+            # None is a category as any other there.
+            is_none = table.sources[place] in to.nones
+            code = float(len(known) if is_none else model.encoded_missing_value)
+            result = to.op("Where", to.op("IsNaN", value), code, result)
         parts.append(made(result, 1))
     return to.beside(parts)
 
