@@ -144,3 +144,14 @@ def test_pages_can_be_read_without_javascript(start_browser: Callable[..., Brows
     browser = start_browser(javascript=False)
     browser.driver.get(f"{address}{__version__}/tutorial.html")
     assert len(one(browser, "article").text) > 2000
+
+
+def test_a_tab_of_the_first_page_shows_one_framework(browser: Browser) -> None:
+    titles = texts(browser, ".tabbed-labels > label")
+    assert titles[:2] == ["PyTorch", "Keras"] and "XGBoost" in titles
+    shown = "article .tabbed-content pre"
+    assert len(texts(browser, shown)) == 1 and "tagger.aten" in texts(browser, shown)[0]
+    one(browser, f".tabbed-labels > label:nth-child({titles.index('XGBoost') + 1})").click()
+    eventually(lambda: ["tagger.json" in text for text in texts(browser, shown)] == [True])
+    browser.size(360, 740)
+    browser.screenshot("docs-first-page-telephone")

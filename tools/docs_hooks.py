@@ -1,4 +1,4 @@
-"""Hooks of MkDocs: pages that the navigation does not list, and links to files that are not pages.
+"""Hooks of MkDocs: pages that the navigation does not list, tabs, and links to files that are not pages.
 
 Links that leave docs/ lead to the repository if its address is known (TFAOT_REPOSITORY), otherwise they become text:
 the site names no host by itself.
@@ -9,10 +9,13 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
+_TABS = re.compile(r"^<!-- tabs -->\n(.*?)^<!-- end of tabs -->$", re.MULTILINE | re.DOTALL)
+_TAB = re.compile(r"^\*\*([^*\n]+)\*\*$", re.MULTILINE)
 _FOLDERS = {"how-to": "How-to guides", "decisions": "Explanation"}
 
 
@@ -65,4 +68,14 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
         return f"[{text}]({repository}/blob/v{version}/{place.resolve().relative_to(docs.parent.resolve())})"
 
     parts = re.split(r"(^```.*?^```$)", markdown, flags=re.MULTILINE | re.DOTALL)
-    return "".join(part if part.startswith("```") else _LINK.sub(target, part) for part in parts)
+    linked = "".join(part if part.startswith("```") else _LINK.sub(target, part) for part in parts)
+    return _TABS.sub(lambda found: _as_tabs(found[1]), linked)
+
+
+def _as_tabs(text: str) -> str:
+    """A part of a page in which lines such as `**Keras**` are titles, as tabs with these titles."""
+    _, *titled = _TAB.split(text)
+    return "\n".join(
+        f'=== "{title}"\n\n{textwrap.indent(content.strip(), "    ")}\n'
+        for title, content in zip(titled[::2], titled[1::2], strict=True)
+    )
