@@ -112,6 +112,11 @@ def test_answers_of_many_rows_are_shortened_for_people_alone() -> None:
     assert (table[0], len(table), table[-1]) == (["y[0]", "y[1]"], 101, ["198.0", "199.0"])
 
 
+def test_rows_are_named_once() -> None:
+    done = run_command(["run", "digits", "rows.csv", "--input", "rows.csv"])
+    assert done.returncode == 2 and "name the rows once: as ROWS or with --input" in done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("shared_home")
 class TestOfThePublishedSample:
@@ -126,6 +131,7 @@ class TestOfThePublishedSample:
             [
                 "run",
                 "digits",
+                "--input",
                 tmp_path / "rows.csv",
                 "--registry",
                 published.registry,

@@ -38,7 +38,7 @@ def test_help_imports_no_library_but_typer(command: str) -> None:
 
 
 def test_names_that_other_package_managers_have_are_understood() -> None:
-    for alias, command in {"info": "show", "add": "install", "remove": "uninstall"}.items():
+    for alias, command in {"info": "show", "add": "install", "pull": "install", "remove": "uninstall"}.items():
         asked, meant = (run_command([name, "--help"]).stdout for name in (alias, command))
         assert asked.partition("\n")[2] == meant.partition("\n")[2] != ""
 

@@ -75,6 +75,7 @@ class _Commands(Group):
     aliases: ClassVar[Mapping[str, str]] = {
         "info": "show",
         "add": "install",
+        "pull": "install",
         "remove": "uninstall",
         "toolchains": "toolchain",
     }

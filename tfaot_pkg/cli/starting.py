@@ -94,6 +94,9 @@ def run(
         ),
     ] = None,
     *,
+    given: Annotated[
+        Path | None, typer.Option("--input", "-i", metavar="ROWS", help="The rows, as an option.", show_default=False)
+    ] = None,
     prefix: Annotated[
         Path | None,
         typer.Option(
@@ -117,12 +120,14 @@ def run(
     from tfaot_pkg.ground.wording import counted
     from tfaot_pkg.pipeline.trial import trial
 
+    if rows is not None and given is not None:
+        raise typer.BadParameter("name the rows once: as ROWS or with --input", param_hint="--input")
     if prefix is not None and (session.registry is not None or session.flags.offline or channel):
         raise typer.BadParameter("--prefix asks no registry: leave out --registry, --offline and --channel")
     if output is not None and output.suffix not in (".csv", ".npz"):
         raise typer.BadParameter("the file's name must end in .csv or .npz", param_hint="--output")
     place = prefix if prefix is not None else _unpacked(session, package, channel)
-    answers = trial(package, place, rows, signature)
+    answers = trial(package, place, rows or given, signature)
     if output is not None:
         answers.write(output)
     note = f"note: columns that the model does not take: {', '.join(answers.unused)}"
