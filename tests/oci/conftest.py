@@ -94,7 +94,6 @@ def nobody_is_logged_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
     monkeypatch.setenv("TFAOT_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("TFAOT_HTTP_TIMEOUT", "10")
     monkeypatch.setenv("TFAOT_HTTP_RETRIES", "0")
 
 

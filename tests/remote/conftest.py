@@ -14,7 +14,7 @@ import pytest
 
 from tests.registry.conftest import package_of, snapshot
 from tests.registry.tiny import tiny_files
-from tests.remote.faulty import FaultyServer, faulty_server
+from tests.remote.faulty import Clocks, FaultyServer, faulty_server
 from tests.source.conftest import certificate
 from tfaot_pkg.cli import app
 from tfaot_pkg.cli.command import said
@@ -123,9 +123,9 @@ Cli = Callable[..., Done]
 
 @pytest.fixture
 def cli(tfaot_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Cli]:
-    """`cli("install", "digits", ...)`: the real command line, in this process. Impatient: a second, one more try."""
-    monkeypatch.setenv("TFAOT_HTTP_TIMEOUT", "1")
+    """`cli("install", "digits", ...)`: the real command line, in this process, with one more try and clocks of tests."""
     monkeypatch.setenv("TFAOT_HTTP_RETRIES", "1")
+    clocks = Clocks(monkeypatch)
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "NETRC"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
@@ -134,6 +134,7 @@ def cli(tfaot_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     def run(*arguments: str | Path) -> Done:
         said.json = said.verbose = said.debug = False
         capsys.readouterr()
+        clocks.renew()
         code = app.run([str(argument) for argument in arguments])
         sys.stdout.flush()
         printed = capsys.readouterr()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import itertools
 import re
 import socket
 import ssl
@@ -13,9 +14,42 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from tfaot_pkg.ground.http import client
+from tfaot_pkg.ground.http.connection import Watch
 
 Request = http.server.BaseHTTPRequestHandler
 Behaviour = Callable[[Request], None]
+
+
+@dataclass
+class Clock:
+    """Time as the watches of clients measure it, ahead of the real one by `ahead` seconds.
+
+    A server that drips lets minutes of it pass. So no test waits for a deadline, and no deadline has to be so short that a
+    busy machine misses it where nothing is wrong.
+    """
+
+    ahead: float = 0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead
+
+
+class Clocks:
+    """The clock of the command that runs now. Each gets a new one: a server may still drip for the last command."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.renew()
+        patch.setattr(client, "Watch", lambda patience, whole: Watch(patience, whole, Clocks.now))
+
+    now: ClassVar[Clock] = Clock()
+
+    def renew(self) -> None:
+        Clocks.now = Clock()
 
 
 @dataclass
@@ -112,32 +146,32 @@ class FaultyServer:
     def drip_head(self, request: Request) -> None:
         """A header that never ends, a byte at a time."""
         request.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
-        for _ in range(600):
-            request.wfile.write(b"x")
-            request.wfile.flush()
-            time.sleep(0.1)
+        drop_by_drop(request, b"x")
 
     def endless_trailers(self, request: Request) -> None:
         """All of the file, but the answer does not end."""
         body = self.content(request)
         head(request, 200, Transfer_Encoding="chunked")
         request.wfile.write(b"%x\r\n%b\r\n0\r\n" % (len(body), body))
-        for _ in range(600):
-            request.wfile.write(b"X-More: yes\r\n")
-            time.sleep(0.1)
+        drop_by_drop(request, b"X-More: yes\r\n")
 
     def drip_chunk_size(self, request: Request) -> None:
         head(request, 200, Transfer_Encoding="chunked")
-        for _ in range(600):
-            request.wfile.write(b"0")
-            time.sleep(0.1)
+        drop_by_drop(request, b"0")
 
     def drip_body(self, request: Request) -> None:
         head(request, 200, Content_Length="10000")
-        for _ in range(600):
-            request.wfile.write(b" ")
-            request.wfile.flush()
-            time.sleep(0.1)
+        drop_by_drop(request, b" ")
+
+
+def drop_by_drop(request: Request, drop: bytes, most: int | None = None) -> None:
+    """Write `drop` again and again, for as long as somebody listens or `most` times. A minute passes after each."""
+    clock = Clocks.now
+    for _ in range(most) if most is not None else itertools.count():
+        request.wfile.write(drop)
+        request.wfile.flush()
+        clock.ahead += 60
+        time.sleep(0.05)
 
 
 def head(request: Request, code: int, **headers: str) -> None:

@@ -74,10 +74,13 @@ def test_a_server_that_says_nothing_is_too_slow(scheme: str) -> None:
     done = threading.Event()
 
     def wait(_: socket.socket) -> None:
-        done.wait(10)
+        done.wait(60)
 
     with listener(wait) as peer:
-        error = error_of(f"{scheme}://{peer}/", silence=0.3)
+        for silence in (0.3, 3, 30):  # a busy machine may need all of a short time to connect
+            error = error_of(f"{scheme}://{peer}/", silence=silence)
+            if not isinstance(error, Unreachable):
+                break
         done.set()
     worded(error.message)
     worded(error.hint)

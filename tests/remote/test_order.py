@@ -11,7 +11,7 @@ import pytest
 from tests.registry.conftest import package_of
 from tests.registry.tiny import tiny_files
 from tests.remote.conftest import Cli
-from tests.remote.faulty import FaultyServer, faulty_server
+from tests.remote.faulty import FaultyServer, faulty_server, reset
 from tfaot_pkg.registry.folder import FolderRegistry
 
 
@@ -102,7 +102,7 @@ def test_what_no_registry_has_is_named_with_what_is_like_it(cli: Cli, others: di
 
 
 def test_one_that_cannot_be_reached_is_not_passed_over(cli: Cli, others: dict[str, FaultyServer]) -> None:
-    others["b"].faults = {".*": lambda *_: None}
+    others["b"].faults = {".*": reset}
     done = cli("show", "taus")
     assert done.code == 17, done.out
 

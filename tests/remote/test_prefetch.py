@@ -22,9 +22,7 @@ DIGITS = f"/{shard_path('tfaot-model-digits')}"
 
 
 @pytest.fixture
-def root(cli: Cli, make_unsigned: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> Path:
-    # No server here is slow, but a busy machine may not answer one of 256 requests within the second of `cli`.
-    monkeypatch.setenv("TFAOT_HTTP_TIMEOUT", "20")
+def root(cli: Cli, make_unsigned: Callable[[], Path]) -> Path:
     made = make_unsigned()
     assert [path.name for path in (made / "search").iterdir()] == [DIGITS.rpartition("/")[2]]
     return made
