@@ -10,13 +10,13 @@ import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(1200)]
 _EXPECTED = {
-    "an ONNX file in C++": "probabilities",
+    "an ONNX file in C++": "p[0]  0.04391",
     "decision trees in C++": "probabilities[0]  0.95",
     "a SavedModel in C++": "scores",
     "a notebook": "tagger",
     "CMSSW": ".xml",
     "a night of two models": "wine",
-    first_use.CONSUMER: "probabilities",
+    first_use.CONSUMER: "p[0]  0.04391",
     first_use.CONTRIBUTOR: "passed",
 }
 """A part of the last lines that each path prints."""

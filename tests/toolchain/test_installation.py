@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+import zipfile
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 
 from tests.wording import reported
 from tfaot_pkg.errors import NetworkError, StorageError, TfaotError, ToolchainError, TrustError
-from tfaot_pkg.frontends.toolchain.pinned import Interpreter, clean_environment, failure, install
-from tfaot_pkg.ground.process import CommandFailed
+from tfaot_pkg.frontends.toolchain import pinned
+from tfaot_pkg.frontends.toolchain.pinned import Interpreter, clean_environment, failure, inspect, install
+from tfaot_pkg.ground.keys import sha256_file
+from tfaot_pkg.ground.process import CommandFailed, run
 from tfaot_pkg.ground.progress import Silent
 
 _LOG = Path("/logs/pip.log")
@@ -56,6 +61,38 @@ def test_an_unreachable_index_leads_to_the_wheelhouse_option() -> None:
 def test_pip_sees_the_users_network_settings_but_none_that_move_the_packages() -> None:
     cleaned = clean_environment({"PIP_INDEX_URL": "i", "PIP_CERT": "c", "PIP_TARGET": "t", "PYTHONPATH": "p", "A": "a"})
     assert cleaned == {"PIP_INDEX_URL": "i", "PIP_CERT": "c", "A": "a"}
+
+
+@pytest.mark.parametrize("version", ["26.1", "22.2", ""])
+def test_packages_come_from_the_running_pip_if_it_can(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the option --python of pip 22.3; otherwise, and without a pip, from the environment's own."""
+
+    def found(_: str) -> str:
+        if not version:
+            raise PackageNotFoundError
+        return version
+
+    monkeypatch.setattr(pinned, "version", found)
+    wheel = tmp_path / "wheels" / "tiny-1.0-py3-none-any.whl"
+    wheel.parent.mkdir()
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("tiny.py", "NAME = 'tiny'\n")
+        archive.writestr("tests/test_tiny.py", "raise AssertionError\n")
+        archive.writestr("tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+        archive.writestr("tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr("tiny-1.0.dist-info/RECORD", "")
+    (tmp_path / "lock.txt").write_text(f"tiny==1.0 --hash=sha256:{sha256_file(wheel)}\n")
+    made = tmp_path / "made"
+    install(
+        interpreter=inspect(Path(sys.executable)), folder=made, requirements=tmp_path / "lock.txt",
+        wheelhouse=wheel.parent, what="a peer", log=tmp_path / "log", progress=Silent(),
+    )  # fmt: skip
+    assert run([made / "bin" / "python", "-I", "-c", "import tiny; print(tiny.NAME)"]).stdout == "tiny\n"
+    assert bool(list(made.glob("lib/python3*/site-packages/pip"))) == (version != "26.1")
+    # Compiled, but not the packages' own tests.
+    assert [path.name.partition(".")[0] for path in made.rglob("*tiny*.pyc")] == ["tiny"]
 
 
 def test_a_python_that_makes_no_virtual_environments_is_refused_with_what_to_install(tmp_path: Path) -> None:
