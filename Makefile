@@ -129,6 +129,7 @@ reference: $(STAMP) ## rewrite pages generated from the types: docs/reference, d
 	@$(VENV)/bin/python tools/make_reference.py
 	@$(VENV)/bin/tfaot-pkg schema --output docs/spec.schema.json
 	@$(VENV)/bin/tfaot-pkg schema --registry --output docs/registry.schema.json
+	@$(VENV)/bin/tfaot-pkg schema --settings --output docs/settings.schema.json
 
 .PHONY: doxygen
 doxygen: ## docs/reference/cpp.md and build/doxygen/html, from the headers' comments

@@ -26,6 +26,7 @@ from tfaot_pkg.cli.bench import SLOWER  # noqa: E402
 from tfaot_pkg.cli.run import INTERNAL, INTERRUPTED  # noqa: E402
 from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION, TOOLCHAINS  # noqa: E402
 from tfaot_pkg.ground.forms.fields import all_fields  # noqa: E402
+from tfaot_pkg.ground.settings_form import REFERENCE as SETTINGS_FILE  # noqa: E402
 from tfaot_pkg.ground.targets import DEFAULT_TARGETS, TARGETS  # noqa: E402
 from tfaot_pkg.nightly.form import REFERENCE as REGISTRY_FILE  # noqa: E402
 from tfaot_pkg.nightly.report.report import UNFINISHED  # noqa: E402
@@ -48,6 +49,7 @@ def pages() -> dict[str, str]:
         "cli.md": _cli(),
         "spec.md": _spec(),
         "registry-yaml.md": _registry(),
+        "settings-yaml.md": _settings(),
         "errors.md": _errors(),
         "toolchains.md": _toolchains(),
         "validation-rules.md": _rules(),
@@ -267,6 +269,25 @@ def _registry() -> str:
         "The same as a JSON Schema for editors: `tfaot-pkg schema --registry`, or",
         "[registry.schema.json](../registry.schema.json). `tfaot-pkg schema --registry policy.timeout` describes one",
         "field.\n",
+        _table(("field", "meaning"), rows),
+    ])  # fmt: skip
+
+
+def _settings() -> str:
+    rows = [(f'<a id="{name}"></a>`{name}`', meaning) for name, meaning in all_fields(SETTINGS_FILE.schema())]
+    return "\n".join([
+        "# The file settings.yaml\n",
+        "What options default to, for one user. `tfaot-pkg settings` prints where the file is and what holds: it is",
+        "`~/.config/tfaot-pkg/settings.yaml`, or `settings.yaml` in the folder that `TFAOT_HOME` names. An option",
+        "comes before an environment variable, and that before the file. Unknown keys are errors, with their line; a",
+        "fault never stops `help` and other commands that ask for no setting.\n",
+        "```yaml",
+        "registries: [cms, /srv/models]   # asked first, in this order",
+        "prefix: ~/models                 # where install puts packages",
+        "conan: false",
+        "```\n",
+        "The same as a JSON Schema for editors: `tfaot-pkg schema --settings`, or",
+        "[settings.schema.json](../settings.schema.json). `tfaot-pkg schema --settings prefix` describes one field.\n",
         _table(("field", "meaning"), rows),
     ])  # fmt: skip
 

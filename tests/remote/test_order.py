@@ -12,6 +12,7 @@ from tests.registry.conftest import package_of
 from tests.registry.tiny import tiny_files
 from tests.remote.conftest import Cli
 from tests.remote.faulty import FaultyServer, faulty_server, reset
+from tests.wording import worded
 from tfaot_pkg.registry.folder import FolderRegistry
 
 
@@ -143,6 +144,43 @@ def test_an_order_of_what_is_not_there_is_refused(cli: Cli, others: dict[str, Fa
     assert (done.code, _order(cli)) == (16, before)
     assert cli("registry", "remove", "b").code == 0
     assert _order(cli) == ["a"]
-    (tfaot_home / "data/registry-order.json").write_text("[")
+
+
+def test_the_order_stands_in_the_settings_beside_what_the_user_wrote(
+    cli: Cli, others: dict[str, FaultyServer], tfaot_home: Path
+) -> None:
+    file = tfaot_home / "settings.yaml"
+    assert not file.exists(), "adding a registry writes into no file of the user's"
+    file.write_text("# mine\nregistries:\n  - b\n  - a  # last\n# of this project\nprefix: models\n")
+    assert _order(cli) == ["b", "a"]
+    assert cli("registry", "order", "a", "b").code == 0
+    assert file.read_text() == "# mine\nregistries: [a, b]\n# of this project\nprefix: models\n"
+    assert _order(cli) == ["a", "b"]
+    assert cli("registry", "remove", "a").code == 0
+    assert file.read_text() == "# mine\nregistries: [b]\n# of this project\nprefix: models\n"
+    # What a person writes may be mistyped: then no other registry answers.
+    file.write_text("registries: [b, nosuch]\n")
     done = cli("show", "taus")
-    assert (done.code, "registry order" in done.err) == (16, True)
+    assert done.code == 10
+    worded(done.words)
+
+
+def test_one_in_the_settings_is_asked_alone_after_the_variable(
+    cli: Cli, others: dict[str, FaultyServer], tfaot_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tfaot_home / "settings.yaml").write_text("registry: a\n")
+    assert _order(cli) == ["a"]
+    assert cli("show", "wine").code == 16
+    monkeypatch.setenv("TFAOT_REGISTRY", "b")
+    assert _order(cli) == ["b"]
+    assert "digits@1.0" in cli("show", "digits", "--registry", "a").out
+
+
+def test_the_settings_may_leave_servers_alone(cli: Cli, others: dict[str, FaultyServer], tfaot_home: Path) -> None:
+    assert cli("show", "digits").code == 0
+    (tfaot_home / "settings.yaml").write_text("offline: true\n")
+    others["b"].seen.clear()
+    assert cli("show", "digits").code == 0
+    assert others["b"].seen == []
+    assert cli("show", "digits", "--no-offline").code == 0
+    assert others["b"].seen

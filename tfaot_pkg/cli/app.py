@@ -69,7 +69,7 @@ class _Commands(Group):
             "registry", "serve", "yank", "unyank", "deprecate", "promote", "hold", "rollback", "log", "rebuild-check",
             "nightly", "conan-remote", "conan-home",
         ),
-        "This tool": ("help", "version", "doctor", "toolchain", "schema"),
+        "This tool": ("help", "version", "settings", "doctor", "toolchain", "schema"),
     }  # fmt: skip
     # What other package managers call these commands.
     aliases: ClassVar[Mapping[str, str]] = {

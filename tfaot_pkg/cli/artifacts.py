@@ -101,7 +101,7 @@ class Artifact:
             machine=constraints.machine,
             plain_http=self.plain_http,
             progress=session.progress,
-            offline=session.flags.offline,
+            offline=session.offline,
         ) as package:
             if fault := constraints.rejection(package.entry):
                 raise RegistryError(f"{package.location} {fault}", hint="name another artifact")

@@ -334,7 +334,9 @@ def publish(
     session: Session,
     spec: SpecArgument,
     *,
-    conan: Annotated[bool, typer.Option(help="Also make the Conan package.")] = True,
+    conan: Annotated[
+        bool | None, typer.Option(help="Also make the Conan package. (default: conan)", show_default=False)
+    ] = None,
     remote: Annotated[
         str | None,
         typer.Option(
@@ -357,7 +359,8 @@ def publish(
     from tfaot_pkg.spec import load_spec
 
     loaded = load_spec(spec, session.defines)
-    if remote is not None and not conan:
+    makes_conan = session.settings.conan if conan is None else conan
+    if remote is not None and not makes_conan:
         raise typer.BadParameter("--remote uploads the Conan package: it cannot be used with --no-conan")
     # Logs in: a wrong password is reported now, and not after a build of minutes whose upload would be missing.
     uploader = Uploader.of(session, remote, loaded.model.package_name) if remote is not None else None
@@ -367,7 +370,7 @@ def publish(
         place=session.registry_place(),
         keys=session.keys(),
         pipeline=session.pipeline(),
-        conan=conan,
+        conan=makes_conan,
         unverified=unverified_target or (),
         measured=_measured(bench, loaded.model.name) if bench is not None else None,
     )

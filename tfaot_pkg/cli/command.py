@@ -25,7 +25,8 @@ from tfaot_pkg.cli.values import VALUES
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.ground.documents import plain
 from tfaot_pkg.ground.progress import PlainProgress, Progress
-from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.settings import DEFAULT_PREFIX, Folders
+from tfaot_pkg.ground.settings_file import KEYS_VARIABLE, Settings
 from tfaot_pkg.ground.wording import say, say_json
 
 if TYPE_CHECKING:
@@ -88,7 +89,16 @@ PackageArgument = Annotated[
 TensorFlowOption = Annotated[
     str | None, typer.Option("--tensorflow", metavar="TENSORFLOW", help="The toolchain. (default: the spec's)")
 ]
-PrefixOption = Annotated[Path, typer.Option("--prefix", metavar="DIR", help="The prefix of the installation.")]
+PrefixOption = Annotated[
+    Path | None,
+    typer.Option("--prefix", metavar="DIR", help=f"The prefix of the installation. (default: {DEFAULT_PREFIX})"),
+]
+PrefixArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="PREFIX", help=f"A prefix with installed packages. (default: {DEFAULT_PREFIX})", show_default=False
+    ),
+]
 DryRunFlag = Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")]
 
 FlagName = Literal[
@@ -114,13 +124,16 @@ class Flags:
             "first of yours that has the package, see registry list)",
         ),
     ] = None
-    offline: Annotated[bool, typer.Option("--offline", help="Use only the registry's cache, no network.")] = False
+    offline: Annotated[
+        bool | None,
+        typer.Option(help="Use only the registry's cache, no network. (default: no-offline)", show_default=False),
+    ] = None
     keys: Annotated[
         list[Path] | None,
         typer.Option(
             "--keys",
             metavar="FOLDER",
-            envvar="TFAOT_REGISTRY_KEYS",  # Click divides its value at ":", as in PATH
+            envvar=KEYS_VARIABLE,  # Click divides its value at ":", as in PATH
             help="The folder with the keys of a signed registry. Repeatable.",
         ),
     ] = None
@@ -209,6 +222,23 @@ class Session:
         """The values of `-D KEY=VALUE`. Raises SpecError."""
         return defines_of(self.flags.defines)
 
+    @cached_property
+    def settings(self) -> Settings:
+        """The user's settings.yaml, for what no option says. Raises SpecError, StorageError."""
+        return Settings.of_file(self.folders)
+
+    def prefix(self, given: Path | None) -> Path:
+        """The prefix that an option or argument names, or else the user's."""
+        return self.settings.prefix if given is None else given
+
+    @property
+    def offline(self) -> bool:
+        return self.settings.offline if self.flags.offline is None else self.flags.offline
+
+    @property
+    def wheelhouse(self) -> Path | None:
+        return self.settings.wheelhouse if self.flags.wheelhouse is None else self.flags.wheelhouse
+
     def pipeline(self, source_folder: Path | None = None) -> Pipeline:
         """The stages, with the toolchain that `--toolchain-python` and `--wheelhouse` name."""
         from tfaot_pkg.pipeline.pipeline import Pipeline
@@ -217,7 +247,7 @@ class Session:
             folders=self.folders,
             progress=self.progress,
             toolchain_python=self.flags.toolchain_python,
-            wheelhouse=self.flags.wheelhouse,
+            wheelhouse=self.wheelhouse,
             source_folder=source_folder,
         )
 
@@ -241,8 +271,8 @@ class Session:
         name = self.registry if meant is None else meant
         if name is not None:
             self.opened_as = name
-            return open_registry(name, self.folders, progress=self.progress, offline=self.flags.offline)
-        found = open_with(having, self.folders, progress=self.progress, offline=self.flags.offline)
+            return open_registry(name, self.folders, progress=self.progress, offline=self.offline)
+        found = open_with(having, self.folders, progress=self.progress, offline=self.offline)
         self.opened_as, opened = found
         return opened
 
@@ -270,7 +300,7 @@ class Session:
         from tfaot_pkg.registry.commit import open_keys
         from tfaot_pkg.registry.trust.keys import secrets_from
 
-        folders, files = self.flags.keys or [], self.flags.passphrase_file
+        folders, files = self.flags.keys or self.settings.keys, self.flags.passphrase_file
         if files:
             return open_keys(folders, *(secrets_from(file) for file in files))
         # One for each folder: each remembers the passphrase that was typed, and folders may have different ones.

@@ -14,7 +14,6 @@ from tfaot_pkg.cli.channels import FollowOption
 from tfaot_pkg.cli.command import PrefixOption, Result, Session, command
 from tfaot_pkg.cli.packages import installed_text
 from tfaot_pkg.errors import RegistryError
-from tfaot_pkg.ground.settings import DEFAULT_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +66,7 @@ def install(
         ),
     ] = None,
     *,
-    prefix: PrefixOption = DEFAULT_PREFIX,
+    prefix: PrefixOption = None,
     locked: Annotated[
         bool, typer.Option("--locked", help="Install exactly the versions in the lock file, or fail.")
     ] = False,
@@ -99,31 +98,31 @@ def install(
     """
     from tfaot_pkg.registry.dependencies.resolution import Constraints
 
-    words = packages or []
+    words, place = packages or [], session.prefix(prefix)
     if artifact := artifact_in(words, release_key=release_key, unsigned=unsigned, plain_http=plain_http):
         if _is_any(locked, lock, session.registry, channel):
             raise typer.BadParameter(
                 "an artifact needs no registry: leave out --registry, --channel, --locked and --lock"
             )
         constraints = Constraints.parse(tuple(target or ()), toolchain, "", arch).used_on(platform.machine())
-        done = artifact.install(session, prefix, constraints, custom=allow_custom_files)
+        done = artifact.install(session, place, constraints, custom=allow_custom_files)
     elif locked:
         if target or toolchain or channel:
             raise typer.BadParameter(
                 "the lock file fixes targets, toolchain and channel: give these to tfaot-pkg resolve"
             )
-        done = _install_locked(session, lock or _LOCK, prefix, words, arch, custom=allow_custom_files)
+        done = _install_locked(session, lock or _LOCK, place, words, arch, custom=allow_custom_files)
     else:
         if lock is not None:
             raise typer.BadParameter("--lock needs --locked")
         if not words:
             raise typer.BadParameter("name a package, or give --locked")
         constraints = Constraints.parse(tuple(target or ()), toolchain, channel, arch).used_on(platform.machine())
-        done = _install_newest(session, prefix, words, constraints, custom=allow_custom_files)
-    document = {"prefix": str(prefix.absolute()), "packages": done}
+        done = _install_newest(session, place, words, constraints, custom=allow_custom_files)
+    document = {"prefix": str(place.absolute()), "packages": done}
     if not done:
         return Result(document=document, text="the lock file names no package")
-    return Result(document=document, text="\n".join([*map(_installed_text, done), *_cmake_lines(prefix, done)]))
+    return Result(document=document, text="\n".join([*map(_installed_text, done), *_cmake_lines(place, done)]))
 
 
 def _is_any(*options: object) -> bool:

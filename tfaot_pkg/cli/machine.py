@@ -1,4 +1,4 @@
-"""Commands about the tool on this machine: help, version, toolchain add, list, remove, try; doctor; schema."""
+"""Commands about the tool on this machine: help, version, settings, toolchain (a group), schema, doctor."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="toolchain")
     # Defaults of its own: by the program's, which have one for the flag of the same name, Click would go wrong.
     app.command("help", context_settings={"default_map": {}})(help_)
-    for each in (version, schema, doctor):
+    for each in (version, settings, schema, doctor):
         app.command()(each)
 
 
@@ -67,6 +67,27 @@ def version(session: Session) -> Result:
     return Result(document=document, text=text)
 
 
+@command()
+def settings(session: Session) -> Result:
+    """Print your settings: what holds without an option, and whether a variable or your file settings.yaml says it.
+
+    Write the file yourself; `registry order` writes its list `registries`. `tfaot-pkg schema --settings` describes it.
+
+    Example: tfaot-pkg settings --json
+    """
+    from tfaot_pkg.ground.settings_file import holding
+
+    file, held = session.folders.settings_file, holding(session.settings)
+    width = max(len(one.name) for one in held)
+    lines = [f"{file}" if session.settings.lines else f"{file} (not there: all settings have their defaults)"]
+    lines += [f"{one.name:<{width}}  {one.text}" + (f"  ({one.origin})" if one.origin else "") for one in held]
+    document = {
+        "file": str(file),
+        "settings": {one.name: {"value": one.value, "from": one.origin or "default"} for one in held},
+    }
+    return Result(document=document, text="\n".join(lines))
+
+
 @command("wheelhouse", "verbose")
 def add_toolchain(
     session: Session,
@@ -78,7 +99,7 @@ def add_toolchain(
     """
     from tfaot_pkg.frontends.toolchain.environment import ensure
 
-    made = ensure(version, folders=session.folders, progress=session.progress, wheelhouse=session.flags.wheelhouse)
+    made = ensure(version, folders=session.folders, progress=session.progress, wheelhouse=session.wheelhouse)
     return Result(
         document={"version": version, "python": str(made.python)}, text=f"TensorFlow {version}: {made.python}"
     )
@@ -183,17 +204,23 @@ def schema(
     registry: Annotated[
         bool, typer.Option("--registry", help="Print the schema of registry.yaml, the definition of a nightly.")
     ] = False,
+    settings: Annotated[
+        bool, typer.Option("--settings", help="Print the schema of settings.yaml, your settings.")
+    ] = False,
 ) -> Result:
     """Print the JSON Schema of a spec, with which editors complete and check specs; or describe some of its fields.
 
     Examples: tfaot-pkg schema -o spec.schema.json; tfaot-pkg schema compilation.batch_sizes
     """
+    from tfaot_pkg.ground import settings_form as of_settings
     from tfaot_pkg.ground.forms.fields import described_field, find_field
     from tfaot_pkg.ground.storage import storage_errors, write_file
     from tfaot_pkg.nightly import form as of_registries
     from tfaot_pkg.spec import form as of_specs
 
-    made = (of_registries if registry else of_specs).json_schema()
+    if registry and settings:
+        raise typer.BadParameter("--registry and --settings are schemas of two files: give one")
+    made = (of_settings if settings else of_registries if registry else of_specs).json_schema()
     if fields and output:
         raise typer.BadParameter("--output takes the whole schema, no fields")
     if fields:

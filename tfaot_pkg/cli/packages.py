@@ -15,11 +15,10 @@ import typer
 
 from tfaot_pkg.cli.artifacts import OciLayoutOption, OciOption, PlainHttpFlag, export_artifact
 from tfaot_pkg.cli.channels import FollowOption
-from tfaot_pkg.cli.command import PackageArgument, PrefixOption, Result, Session, command
+from tfaot_pkg.cli.command import PackageArgument, PrefixArgument, PrefixOption, Result, Session, command
 from tfaot_pkg.errors import NetworkError, RegistryError
 from tfaot_pkg.ground import reduced, reproducible
 from tfaot_pkg.ground.documents import fields_of
-from tfaot_pkg.ground.settings import DEFAULT_PREFIX
 from tfaot_pkg.ground.wording import AUTHORED, counted
 
 if TYPE_CHECKING:
@@ -296,9 +295,7 @@ def installed_text(done: Installed) -> str:
 @command()
 def list_(
     session: Session,
-    prefix: Annotated[
-        Path, typer.Argument(metavar="PREFIX", help="A prefix with installed packages.")
-    ] = DEFAULT_PREFIX,
+    prefix: PrefixArgument = None,
 ) -> Result:
     """List the packages that are installed in a prefix.
 
@@ -306,11 +303,13 @@ def list_(
     """
     from tfaot_pkg.package.prefix.manifest import list_prefix
 
-    found = list_prefix(prefix.absolute())
+    place = session.prefix(prefix).absolute()
+    found = list_prefix(place)
     lines = [f"{one.name} {one.version}".rstrip() + " (interrupted: install it again)" * one.damaged for one in found]
     return Result(
-        document={"prefix": str(prefix.absolute()), "packages": found},
-        text="\n".join(lines) or f"no package is installed in {prefix} (tfaot-pkg search lists what there is)",
+        document={"prefix": str(place), "packages": found},
+        text="\n".join(lines)
+        or f"no package is installed in {session.prefix(prefix)} (tfaot-pkg search lists what there is)",
     )
 
 
@@ -458,7 +457,7 @@ def uninstall(
     session: Session,
     package: PackageArgument,
     *,
-    prefix: PrefixOption = DEFAULT_PREFIX,
+    prefix: PrefixOption = None,
 ) -> Result:
     """Remove a package from a prefix. Files that were changed since the installation are kept.
 
@@ -466,7 +465,7 @@ def uninstall(
     """
     from tfaot_pkg.package.prefix.install import uninstall as uninstall_package
 
-    done = uninstall_package(package, prefix)
+    done = uninstall_package(package, session.prefix(prefix))
     kept = "".join(f"\nkept, because it was changed: {path}" for path in done.kept)
     return Result(document=done, text=f"{done.name} {done.version}: removed from {done.prefix}{kept}")
 
@@ -474,9 +473,7 @@ def uninstall(
 @command()
 def verify_install(
     session: Session,
-    prefix: Annotated[
-        Path, typer.Argument(metavar="PREFIX", help="A prefix with installed packages.")
-    ] = DEFAULT_PREFIX,
+    prefix: PrefixArgument = None,
     *,
     run: Annotated[
         bool,
@@ -497,7 +494,7 @@ def verify_install(
     from tfaot_pkg.errors import PrefixError, ValidationError
     from tfaot_pkg.package.prefix.manifest import verify_install as verify
 
-    report = verify(prefix.absolute())
+    report = verify(session.prefix(prefix).absolute())
     exit_code = 0 if report.ok else PrefixError.exit_code
     if not run:
         return Result(document=report, text=_verified_text(report), exit_code=exit_code)
@@ -571,7 +568,7 @@ def rebuild_check(
         source=source,
         inputs=inputs,
         toolchain_python=session.flags.toolchain_python,
-        wheelhouse=session.flags.wheelhouse,
+        wheelhouse=session.wheelhouse,
     )
     found = rebuild(opened, package, means)
     return Result(document=found, text=_rebuilt_text(found), exit_code=found.exit_code)

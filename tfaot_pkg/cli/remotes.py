@@ -119,8 +119,8 @@ def order_registries(
 ) -> Result:
     """Say which registries are asked first for a package without --registry. The first that has the package gives it.
 
-    Those that are not named come after these, and your own in front unless its folder is named. The variable
-    TFAOT_REGISTRY names one that is asked alone.
+    Those that are not named come after these, and your own in front unless its folder is named. It is written as
+    `registries` into your settings (`tfaot-pkg settings`). The variable TFAOT_REGISTRY names one that is asked alone.
 
     Example: tfaot-pkg registry order cms hep
     """
@@ -139,9 +139,9 @@ def remove_registry(session: Session, name: NameArgument) -> Result:
     import shutil
 
     from tfaot_pkg.registry.remote.cache import RemoteCache
-    from tfaot_pkg.registry.remote.named import Remotes
+    from tfaot_pkg.registry.remote.named import remove_remote
 
-    removed = Remotes.of(session.folders).remove(name)
+    removed = remove_remote(name, session.folders)
     # Last: if this fails, only space is lost, because nothing reads the cache of a forgotten registry.
     shutil.rmtree(RemoteCache.of(removed.url, session.folders).root, ignore_errors=True)
     return Result(document=removed, text=f"{name}: {removed.url} removed")

@@ -12,7 +12,6 @@ import typer
 
 from tfaot_pkg.cli.channels import FollowOption
 from tfaot_pkg.cli.command import PackageArgument, PrefixOption, Result, Session, command
-from tfaot_pkg.ground.settings import DEFAULT_PREFIX
 
 
 def register(app: typer.Typer) -> None:
@@ -58,7 +57,7 @@ def new_app(
         typer.Argument(metavar="DIR", help="The folder to write. (default: INSTALLED-app)", show_default=False),
     ] = None,
     *,
-    prefix: PrefixOption = DEFAULT_PREFIX,
+    prefix: PrefixOption = None,
 ) -> Result:
     """Write a first C++ program for an installed package: main.cpp and CMakeLists.txt in a new folder.
 
@@ -68,7 +67,7 @@ def new_app(
     """
     from tfaot_pkg.pipeline.starters import new_app as write_app
 
-    made = write_app(package, folder or Path(f"{package}-app"), prefix)
+    made = write_app(package, folder or Path(f"{package}-app"), session.prefix(prefix))
     place = made.folder
     lines = [
         f"wrote {place}/main.cpp and {place}/CMakeLists.txt for {made.package} {made.version}",

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.ground.progress import PlainProgress
-from tfaot_pkg.ground.settings import DEFAULT_PREFIX, Folders
+from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.settings_file import Settings
 
 
 def _samples() -> Iterable[str]:
@@ -33,7 +34,7 @@ def _installed() -> Iterable[str]:
     from tfaot_pkg.package.name import model_of
     from tfaot_pkg.package.prefix.manifest import list_prefix
 
-    return (model_of(one.name) for one in list_prefix(DEFAULT_PREFIX))
+    return (model_of(one.name) for one in list_prefix(Settings.of_file(Folders.of_user()).prefix))
 
 
 def _targets() -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""The user's settings: the folders of the tool, and numbers in environment variables."""
+"""The folders of the tool, and numbers in environment variables. settings_file.py reads the user's settings.yaml."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import platformdirs
 from tfaot_pkg.errors import TfaotError
 
 _NAME = "tfaot-pkg"
+_SETTINGS = "settings.yaml"
 
 DEFAULT_PREFIX = Path("external")
 """Of one project, in the folder where its commands are run."""
@@ -18,13 +19,15 @@ DEFAULT_PREFIX = Path("external")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folders:
-    """Caches, which may be deleted at any time, and data, which may not.
+    """Caches, which may be deleted at any time, data, which may not, and what the user writes.
 
-    `TFAOT_HOME` puts both below one folder; otherwise they follow XDG's rules.
+    `TFAOT_HOME` puts all below one folder; otherwise they follow XDG's rules.
     """
 
     cache: Path
     data: Path
+    settings_file: Path | None = None
+    """None: no settings of the user hold here, as in the builds of a night."""
 
     @classmethod
     def of_user(cls) -> Folders:
@@ -32,8 +35,12 @@ class Folders:
         if home:
             # Absolute, because subprocesses run in other folders.
             root = Path(home).expanduser().absolute()
-            return cls(cache=root / "cache", data=root / "data")
-        return cls(cache=Path(platformdirs.user_cache_dir(_NAME)), data=Path(platformdirs.user_data_dir(_NAME)))
+            return cls(cache=root / "cache", data=root / "data", settings_file=root / _SETTINGS)
+        return cls(
+            cache=Path(platformdirs.user_cache_dir(_NAME)),
+            data=Path(platformdirs.user_data_dir(_NAME)),
+            settings_file=Path(platformdirs.user_config_dir(_NAME)) / _SETTINGS,
+        )
 
     @property
     def builds(self) -> Path:

@@ -15,6 +15,7 @@ from tfaot_pkg.ground.documents import fields_of
 from tfaot_pkg.ground.process import CommandFailed, run
 from tfaot_pkg.ground.sandbox import Level, reached
 from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.ground.settings_file import Settings
 from tfaot_pkg.ground.targets import TARGETS, runs_here
 from tfaot_pkg.native.cxx.compiler import find_compiler
 from tfaot_pkg.native.emulator import emulator_of
@@ -53,7 +54,16 @@ def examine(folders: Folders) -> list[Finding]:
         _targets(),
         _confinement(),
         _room(folders),
+        _settings(folders),
     ]
+
+
+def _settings(folders: Folders) -> Finding:
+    try:
+        said = ", ".join(Settings.of_file(folders).lines) or "all have their defaults"
+    except TfaotError as error:
+        return Finding(subject="settings", good=False, finding=error.message, hint=error.hint)
+    return Finding(subject="settings", good=True, finding=f"{folders.settings_file}: {said}")
 
 
 def _compiler(folders: Folders) -> Finding:

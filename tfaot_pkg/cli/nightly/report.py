@@ -136,7 +136,7 @@ def reproduce(
         raise RegistryError(f"there is no registry in {loaded.registry}", hint="nothing was published into it yet")
     means = Means(
         folders=session.folders, progress=session.progress, toolchain_python=session.flags.toolchain_python,
-        wheelhouse=session.flags.wheelhouse,
+        wheelhouse=session.wheelhouse,
     )  # fmt: skip
     made = list(built_again(found, registry, means, model=model))
     verdicts = {each.verdict for each in made}

@@ -357,7 +357,7 @@ def _unmade(versions: Sequence[str], session: Session) -> Mapping[str, str]:
     broken = {}
     for version in versions:
         try:
-            ensure(version, folders=session.folders, progress=session.progress, wheelhouse=session.flags.wheelhouse)
+            ensure(version, folders=session.folders, progress=session.progress, wheelhouse=session.wheelhouse)
         except TfaotError as error:
             # One toolchain that cannot be made fails its own tasks only.
             broken[version] = f"the toolchain {version} cannot be made: {error.message}"

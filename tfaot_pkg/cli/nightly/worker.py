@@ -78,7 +78,7 @@ def worker(
         idle=_seconds(idle),
         walltime=_seconds(walltime) if walltime else None,
         prepare=lambda version: ensure(
-            version, folders=session.folders, progress=session.progress, wheelhouse=session.flags.wheelhouse
+            version, folders=session.folders, progress=session.progress, wheelhouse=session.wheelhouse
         ),
         note=session.progress.note,
     )

@@ -162,13 +162,13 @@ class NamedServers(ABC, Generic[_Server]):
             )
 
     def all(self) -> tuple[_Server, ...]:
-        """Sorted by name."""
+        """In the order in which they were added."""
         with storage_errors(f"read {self.file}"):
             try:
                 data = self.file.read_bytes()
             except FileNotFoundError:
                 return ()
-        return tuple(sorted(self._read(data), key=lambda server: server.name))
+        return tuple(self._read(data))
 
     def find(self, name: str) -> _Server | None:
         return next((server for server in self.all() if server.name == name), None)
@@ -197,7 +197,7 @@ class NamedServers(ABC, Generic[_Server]):
             # Read again under the lock: another process may have changed the file since.
             servers = {server.name: server for server in self.all()}
             yield servers
-            write_file(self.file, self._written([servers[name] for name in sorted(servers)]), mode=self.file_mode)
+            write_file(self.file, self._written(list(servers.values())), mode=self.file_mode)
 
     def _unknown(self, name: str) -> TfaotError:
         known = ", ".join(server.name for server in self.all())

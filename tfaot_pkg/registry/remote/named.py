@@ -1,7 +1,7 @@
 """Named registries, and what `--registry NAME | DIR | URL` means; what stands in for it if it is not given.
 
 `folders.data/registries.json` holds name, address and pinned root of each. It is data, not cache: the chain of trust
-of such a registry starts with its pinned root. `registry-order.json` beside it says which registry is asked first.
+of such a registry starts with its pinned root. The user's settings say which registry is asked first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from tfaot_pkg.ground.keys import sha256_bytes
 from tfaot_pkg.ground.objects import BucketAddress
 from tfaot_pkg.ground.progress import Progress
 from tfaot_pkg.ground.settings import Folders
-from tfaot_pkg.ground.storage import storage_errors, write_file
+from tfaot_pkg.ground.settings_file import Settings, fault_of, standing_registry, write_registries
+from tfaot_pkg.ground.storage import storage_errors
 from tfaot_pkg.registry.bucket import BucketStorage
 from tfaot_pkg.registry.files.files import Files, FolderFiles, MissingFile
 from tfaot_pkg.registry.files.layout import is_sha256
@@ -97,10 +98,12 @@ class Remotes(NamedServers[Remote]):
 
     def _read(self, data: bytes) -> Iterable[Remote]:
         document = read(_File, data, str(self.file), error=RegistryError, hint=_HINT)
-        return [known.remote(name) for name, known in document.registries.items()]
+        names = [*(name for name in document.order if name in document.registries), *document.registries]
+        return [document.registries[name].remote(name) for name in dict.fromkeys(names)]
 
     def _written(self, servers: Sequence[Remote]) -> bytes:
-        return write(_File(registries={remote.name: _Known.of(remote) for remote in servers}))
+        known = {remote.name: _Known.of(remote) for remote in servers}
+        return write(_File(registries=known, order=tuple(known)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +129,8 @@ class _Known:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
     registries: Mapping[str, _Known]
+    order: tuple[str, ...] = ()
+    """Their names, in the order in which they were added. Older files have none, and any file has its names sorted."""
     format: int = 1
 
 
@@ -181,10 +186,16 @@ def add_remote(
         )
     opened.index.search_shards()  # reads and verifies the newest state
     remote = Remote(name=name, address=address, root=root)
-    is_new = Remotes.of(folders).add(remote)
-    if is_new:
-        _write_order((*(one for one in _order(folders) if one != name), name), folders)
-    return remote, is_new
+    return remote, Remotes.of(folders).add(remote)
+
+
+def remove_remote(name: str, folders: Folders) -> Remote:
+    """Forget a registry, also in the user's order. Raises RegistryError, SpecError (faulty settings), StorageError."""
+    registries = Settings.of_file(folders).registries  # a fault there is reported before anything is removed
+    removed = Remotes.of(folders).remove(name)
+    if name in registries:
+        write_registries([text for text in registries if text != name], folders)
+    return removed
 
 
 def _root(files: Files, trusting: Trusting) -> bytes:
@@ -232,67 +243,38 @@ def _is_root(data: bytes) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Order:
-    """What the file of the order holds: names of registries, and folders."""
-
-    registries: tuple[str, ...]
-    format: int = 1
-
-
-_VARIABLE = "TFAOT_REGISTRY"
-
-
-def _order_file(folders: Folders) -> Path:
-    return folders.data / "registry-order.json"
-
-
-def _order(folders: Folders) -> tuple[str, ...]:
-    """What the user said; empty if nothing."""
-    file = _order_file(folders)
-    with storage_errors(f"read {file}"):
-        if not file.exists():
-            return ()
-        data = file.read_bytes()
-    return read(
-        _Order, data, str(file), error=RegistryError, hint=f"delete it: {_ORDER_COMMAND} writes a new one"
-    ).registries
-
-
-_ORDER_COMMAND = "tfaot-pkg registry order NAME..."
-
-
-def _write_order(registries: Sequence[str], folders: Folders) -> None:
-    with storage_errors(f"write {_order_file(folders)}"):
-        write_file(_order_file(folders), write(_Order(registries=tuple(registries))))
-
-
 def set_order(registries: Sequence[str], folders: Folders) -> tuple[str, ...]:
     """Ask these first from now on, in this order: names, or folders. Returns all that are asked then.
 
-    Raises RegistryError for what is neither, StorageError.
+    They are written into the user's settings. Raises RegistryError for what is neither, SpecError, StorageError.
     """
     known = {remote.name for remote in Remotes.of(folders).all()}
     for text in registries:
         if text not in known and not Path(text).is_dir():
             raise _unknown(text, Path(text), folders)
     # Folders by their whole paths: the next command may run elsewhere.
-    _write_order([text if text in known else os.path.abspath(text) for text in dict.fromkeys(registries)], folders)
+    write_registries([text if text in known else os.path.abspath(text) for text in dict.fromkeys(registries)], folders)
     return standing(folders)
 
 
 def standing(folders: Folders) -> tuple[str, ...]:
-    """What stands in for `--registry` if it is not given, what is asked first in front: the variable TFAOT_REGISTRY
-    alone; else the user's order, his own registry before it unless that names it, and those that it does not name.
+    """What stands in for `--registry` if it is not given, what is asked first in front: the variable TFAOT_REGISTRY or
+    the setting `registry` alone; else the user's order, his own registry before it unless that names it, and those that
+    it does not name. Raises SpecError for settings that name what is not there.
     """
-    if meant := os.environ.get(_VARIABLE):
+    settings = Settings.of_file(folders)
+    if meant := standing_registry(settings):
         return (meant,)
-    own, order = str(folders.registry), _order(folders)
+    own, order = str(folders.registry), settings.registries
     names = [remote.name for remote in Remotes.of(folders).all()]
     there = [own] * folders.registry.exists()
-    # A folder stays although it is missing: the next registry must not answer because this one is not mounted.
-    ordered = [text for text in order if text in names or os.path.isabs(text)]
-    return tuple(dict.fromkeys([*(() if own in order else there), *ordered, *names]))
+    for number, text in enumerate(order):
+        # A folder stays although it is missing: the next registry must not answer because this one is not mounted.
+        if text not in names and not os.path.isabs(text):
+            raise fault_of(
+                folders, ("registries", number), f"there is no registry {text!r}; added: {', '.join(names) or 'none'}"
+            )
+    return tuple(dict.fromkeys([*(() if own in order else there), *order, *names]))
 
 
 def open_with(
@@ -392,9 +374,9 @@ def remote_meant(text: str, folders: Folders) -> Remote | None:
 
 def place_meant(text: str | None, folders: Folders) -> Place:
     """The folder or bucket that `--registry TEXT` means, for what writes there; without a text, and without
-    TFAOT_REGISTRY, the user's own folder. Raises RegistryError if it means a server.
+    TFAOT_REGISTRY and the setting `registry`, the user's own folder. Raises RegistryError if it means a server.
     """
-    text = text if text is not None else os.environ.get(_VARIABLE) or None
+    text = text if text is not None else standing_registry(Settings.of_file(folders))
     if text is None:
         return folders.registry
     remote = remote_meant(text, folders)
