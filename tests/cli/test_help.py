@@ -44,6 +44,13 @@ def test_every_command_is_in_one_section(path: str) -> None:
     assert set(group.aliases.values()) <= set(group.commands)
 
 
+def test_the_sections_are_those_of_authors_consumers_registries_and_nights() -> None:
+    shown = run_command(["--help"]).stdout
+    titles = ["Make a package:", "Use packages:", "Keep a registry:", "Build every night:", "This tool:"]
+    assert [line for line in shown.splitlines() if line in titles] == titles
+    assert shown.partition("Build every night:")[2].split()[0] == "nightly"
+
+
 @pytest.mark.parametrize("path", GROUPS)
 @pytest.mark.parametrize("columns", [40, 80, 200])
 def test_no_description_is_cut_off(path: str, columns: int) -> None:

@@ -47,7 +47,8 @@ def test_a_model_proto_and_a_path_are_compiled_saved_and_published(
     found = run_program(frontend_python(shared_home_folder, "onnx"), "onnx_objects", str(TAGGER), str(tmp_path))
     assert max(*found["off"], found["by name"]) < 1e-5
     assert found["installed"] == ["tfaot-model-tagger", "installed"]
-    assert found["published"] == ["tagger", "published"]
+    assert found["published"] == ["tagger", "published", True]
+    assert found["again"] == ["already published", False]
     errors = found["errors"]
     assert errors["unknown"][1] == "a builtins.object is no model that tfaot-pkg knows"
     assert errors["missing"][0] == "SpecError" and "no such file or folder" in errors["missing"][1]

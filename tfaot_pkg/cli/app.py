@@ -67,8 +67,9 @@ class _Commands(Group):
         ),
         "Keep a registry": (
             "registry", "serve", "yank", "unyank", "deprecate", "promote", "hold", "rollback", "log", "rebuild-check",
-            "nightly", "conan-remote", "conan-home",
+            "conan-remote", "conan-home",
         ),
+        "Build every night": ("nightly",),
         "This tool": ("help", "version", "settings", "doctor", "toolchain", "schema"),
     }  # fmt: skip
     # What other package managers call these commands.

@@ -353,6 +353,8 @@ def publish(
 ) -> Result:
     """Build, verify and publish a model. Does nothing if the same content is published already.
 
+    A folder that is missing or empty becomes an unsigned registry, which the first line says (`created` in --json).
+
     Examples: tfaot-pkg publish spec.yaml; tfaot-pkg publish spec.yaml --registry /srv/models -D release=2026.1
     """
     from tfaot_pkg.pipeline.publish import publish as publish_model
@@ -376,7 +378,7 @@ def publish(
     )
     uploaded = uploader.upload(done) if uploader is not None else None
     document = {**fields_of(done), "kernels": None, "upload": uploaded}  # see docs/decisions/040
-    lines = [_published_text(done, session.registry)]
+    lines = [published_text(done, session.registry)]
     if uploaded is not None:
         lines.insert(
             0, f"{uploaded.reference}: {uploaded.status} in the Conan remote {uploaded.remote} ({uploaded.url})"
@@ -425,8 +427,10 @@ def built_text(made: Build) -> str:
     return "\n".join(lines)
 
 
-def _published_text(done: Publication, registry: str | None) -> str:
-    lines = [f"{done.entry}: {done.status} in {done.registry} ({'signed' if done.signed else 'unsigned'})"]
+def published_text(done: Publication, registry: str | None) -> str:
+    # First: a mistyped folder is a new registry, too.
+    lines = [f"made a new registry: {done.registry}"] if done.created else []
+    lines += [f"{done.entry}: {done.status} in {done.registry} ({'signed' if done.signed else 'unsigned'})"]
     if done.validated is not None:
         rows = verified_rows(done.validated)
         lines.append("; ".join(f"{label}: {names}" for label, names in rows.items() if names))

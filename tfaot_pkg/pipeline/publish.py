@@ -57,11 +57,12 @@ class Measured:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
     """The result of `publish`. `conan` is None if no Conan package was requested; `engine`, `validated` (how the code
-    of each target was run) and `hashes` of answers are None if nothing was built.
+    of each target was run) and `hashes` of answers are None if nothing was built. `created`: the registry is new.
     """
 
     status: PublishStatus
     registry: str
+    created: bool
     signed: bool
     entry: RegistryEntry
     conan: dict[str, object] | None
@@ -114,6 +115,7 @@ def publish(
     require_verified(not_run_targets(spec), may_be_unverified(spec, unverified))
     build = pipeline.build(plan)
     # Only now, so that a failed build leaves no empty registry behind.
+    created = registry is None
     registry = registry or create_at(place, keys=keys)
     with pipeline.progress.step("publish"):
         more = {BENCH: measured.document} if measured is not None else {}
@@ -124,7 +126,7 @@ def publish(
         # After the Conan package is complete, so that an interrupted one is created again.
         made = {"key": plan.key, "recipe": recipe_digest(spec), "package": packaged}
         write_file(record, json.dumps(made).encode())
-    return _publication(status, entry, registry, packaged, build)
+    return _publication(status, entry, registry, packaged, build, created=created)
 
 
 def _publication(
@@ -133,11 +135,14 @@ def _publication(
     registry: WritableRegistry,
     conan: dict[str, object] | None,
     build: Build | None = None,
+    *,
+    created: bool = False,
 ) -> Publication:
     return Publication(
         status=status,
         entry=entry,
         registry=registry.location,
+        created=created,
         signed=registry.is_signed,
         conan=conan,
         engine=build.engine if build is not None else None,

@@ -17,7 +17,7 @@ jet, tracks = (np.random.default_rng(0).normal(size=size).astype("float32") for 
 (theirs,) = onnxruntime.InferenceSession(path).run(["p"], {"jet": jet, "tracks": tracks})
 of_proto, of_path = tfaot_pkg.compile(proto, name="tagger", quiet=True), tfaot_pkg.compile(path, quiet=True)
 installed = of_path.save(folder / "prefix")
-published = of_path.publish(folder / "registry")
+published, again = (of_path.publish(folder / "registry") for _ in range(2))
 errors = {}
 for name, wrong in {
     "unknown": lambda: tfaot_pkg.compile(object()),
@@ -36,6 +36,7 @@ RESULT = {
         abs(tfaot_pkg.load("tagger", prefix=folder / "prefix")(jet=jet, tracks=tracks)["p"] - theirs).max()
     ),
     "installed": [installed.name, installed.status],
-    "published": [published.entry.model, published.status],
+    "published": [published.entry.model, published.status, published.created],
+    "again": [again.status, again.created],
     "errors": errors,
 }
