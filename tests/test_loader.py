@@ -224,6 +224,7 @@ def test_a_callers_arrays_are_not_changed(model: Model) -> None:
         ((BIAS, _rows(1).reshape(3)), {}),
         ((BIAS, np.zeros((2, 4), "float32")), {}),
         ((BIAS[:2], _rows(1)), {}),
+        ((BIAS, None), {}),
         ((BIAS, np.float32(1)), {}),
         ((BIAS, _rows(1) + 1j), {}),
         ((BIAS, np.array([["a", "b", "c"]])), {}),
@@ -335,6 +336,12 @@ def test_what_is_no_model_library_is_refused(prefix: Path, tmp_path: Path) -> No
         load(tmp_path / "other.so")
     with reported(RunError):
         load(tmp_path)
+
+
+@pytest.mark.parametrize("wrong", [3, None, b"digits", object()])
+def test_what_is_neither_a_name_nor_a_path_is_refused(wrong: object) -> None:
+    with reported(RunError):
+        load(wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["affine", "tfaot-model-affine"])

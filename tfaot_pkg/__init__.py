@@ -33,10 +33,40 @@ _PLACES = {
 }  # fmt: skip
 
 
+_INSTEAD = {
+    "tfaot_pkg.compile(MODEL) makes a package of a live model, a file or a spec, and returns what can be called (on "
+    "the command line: tfaot-pkg build SPEC -o PREFIX)": (
+        "build", "convert", "export", "package", "compile_model", "from_",
+    ),
+    "tfaot_pkg.load(NAME, prefix=DIR) returns an installed package, which is called with arrays (on the command line: "
+    "tfaot-pkg run NAME)": ("run", "predict", "infer", "open", "load_model", "session", "inferencesession"),
+    "publish what tfaot_pkg.compile(MODEL) returns: model.publish(REGISTRY) (on the command line: tfaot-pkg publish "
+    "SPEC)": ("publish", "push", "upload"),
+    "save what tfaot_pkg.compile(MODEL) returns: model.save(PREFIX)": ("save",),
+    "measure what tfaot_pkg.compile(MODEL) returns: model.benchmark()": ("bench", "benchmark"),
+    "run tfaot-pkg install NAME on the command line, then tfaot_pkg.load(NAME, prefix=DIR)": (
+        "install", "pull", "download", "add", "get",
+    ),
+    "this is a command: tfaot-pkg {name}": (
+        "check", "doctor", "help", "init", "inspect", "list", "sample", "search", "serve", "show", "uninstall",
+        "version",
+    ),
+}  # fmt: skip
+"""What to use in place of names that people try."""
+
+
+def _instead_of(name: str) -> str:
+    word = name.lower()
+    for use, names in _INSTEAD.items():
+        if word in names or (word.startswith("from_") and "from_" in names):
+            return f": {use.format(name=name)}"
+    return "" if name.startswith("_") else f"; it has {', '.join(each for each in __all__ if each != '__version__')}"
+
+
 def __getattr__(name: str) -> Any:
     """Import on demand: NumPy and the pipeline would make every command start slower."""
     if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_instead_of(name)}")
     found = getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
     globals()[name] = found
     return found

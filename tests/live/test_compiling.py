@@ -111,6 +111,33 @@ def test_the_notebook_of_the_examples_runs(shared_home: Path, monkeypatch: pytes
     assert "again" in names
 
 
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("build", "tfaot_pkg.compile(MODEL)"),
+        ("from_keras", "tfaot_pkg.compile(MODEL)"),
+        ("InferenceSession", "tfaot_pkg.load(NAME, prefix=DIR)"),
+        ("run", "tfaot-pkg run NAME"),
+        ("publish", "model.publish(REGISTRY)"),
+        ("install", "tfaot-pkg install NAME"),
+        ("benchmark", "model.benchmark()"),
+        ("search", "tfaot-pkg search"),
+        ("nonsense", "it has CompiledModel, Model, "),
+    ],
+)
+def test_a_name_that_people_try_says_what_to_use(name: str, instead: str) -> None:
+    with pytest.raises(AttributeError, match=f"module 'tfaot_pkg' has no attribute '{name}'[:;] ") as caught:
+        getattr(tfaot_pkg, name)
+    assert instead in str(caught.value)
+
+
+def test_names_of_python_itself_are_looked_for_without_a_word() -> None:
+    assert not hasattr(tfaot_pkg, "__wrapped__")
+    from tfaot_pkg import export  # a module of the package, although people try the name, too
+
+    assert export.__name__ == "tfaot_pkg.export"
+
+
 def test_the_package_shows_what_it_has() -> None:
     assert dir(tfaot_pkg) == sorted(tfaot_pkg.__all__)
     page = (REPOSITORY / "docs" / "reference" / "python.md").read_text()

@@ -10,6 +10,7 @@ import typer
 
 from tfaot_pkg.cli.command import Result, Session, SpecArgument, TensorFlowOption, command, require_writable
 from tfaot_pkg.ground.documents import plain
+from tfaot_pkg.ground.wording import unknown_of
 
 if TYPE_CHECKING:
     from tfaot_pkg.measure.inside.inspect import Look
@@ -106,7 +107,7 @@ def _look(what: str, batch: int | None, target: str | None, after: str | None, *
     # Not `what in WHATS`: this has the type of the literals, and needs no cast.
     chosen = next((each for each in WHATS if each == what), None)
     if chosen is None:
-        raise typer.BadParameter(f"{what!r} is not one of {', '.join(WHATS)}", param_hint="--what")
+        raise typer.BadParameter(unknown_of(what, WHATS), param_hint="--what")
     if batch is not None and not 1 <= batch <= MAX_BATCH_SIZE:
         raise typer.BadParameter(f"{batch} is not from 1 to {MAX_BATCH_SIZE}", param_hint="--batch")
     if target is not None and target not in TARGETS:

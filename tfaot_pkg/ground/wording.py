@@ -6,10 +6,11 @@ from specs, archives, builds and servers, and control characters in them would c
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TextIO
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -25,6 +26,13 @@ def counted(count: int, what: str) -> str:
 def shown(text: str, limit: int = 60) -> str:
     """`text` in quotes, on one line, shortened: safe to print."""
     return repr(text if len(text) <= limit else text[: limit - 3] + "...")
+
+
+def unknown_of(given: str, known: Collection[str]) -> str:
+    """The message for `given`, which is none of `known`: what may have been meant, and all that there are."""
+    near = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return f"{shown(given)} is not one of {', '.join(known)}{meant}"
 
 
 def described(value: object) -> str:

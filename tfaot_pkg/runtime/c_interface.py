@@ -344,16 +344,23 @@ def caller_of(path: Path, table: Any, target: str | None, team: LentTeam | None)
     return SharedCode(path, table, target, team) if has_code else Instance(path, table, target)
 
 
+_A_LIBRARY = (
+    "load takes the name of an installed package, or its library: PREFIX/lib/libtfaot-model-NAME.so; for the file of a "
+    "model: tfaot_pkg.compile(FILE)"
+)
+
+
 def table_of(path: Path) -> Any:
     """The table of a shared library. Raises RunError."""
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:
-        raise RunError(f"cannot load {path}: {error}") from error
+        reason = str(error).removeprefix(f"{path}: ")
+        raise RunError(f"cannot load {path}: {reason}", hint=_A_LIBRARY) from error
     try:
         entry = getattr(library, ENTRY_POINT)
     except AttributeError:
-        raise RunError(f"{path} is not a model library: it has no function {ENTRY_POINT}") from None
+        raise RunError(f"{path} is not a model library: it has no function {ENTRY_POINT}", hint=_A_LIBRARY) from None
     entry.restype = ctypes.POINTER(CModel)
     table = entry().contents
     # A newer library is accepted: its table only has more fields at the end.

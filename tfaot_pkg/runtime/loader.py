@@ -24,6 +24,11 @@ def load(model: str | Path, *, prefix: str | Path | None = None, target: str | N
     call and wait for the next one. Raises RunError: not found, not a model's library, a CPU below the lowest target,
     no number of threads.
     """
+    if not isinstance(model, (str, os.PathLike)):
+        raise RunError(
+            f"load takes the name of a package or a path, got {type(model).__name__}",
+            hint="tfaot_pkg.compile(MODEL) makes a package of a live model of a framework",
+        )
     # Names first, so that a folder of the same name in the current folder does not hide a package.
     if isinstance(model, str) and _package_meant(model):
         return Model(_named(model, prefix), target, threads=threads)
@@ -76,7 +81,10 @@ def _library_at(path: Path) -> Path:
     if not path.is_dir():
         if path.is_file():
             return path.absolute()
-        raise RunError(f"there is no library {path}")
+        raise RunError(
+            f"there is no library {path}",
+            hint="`tfaot-pkg list PREFIX` names what is installed: load(NAME, prefix=PREFIX)",
+        )
     found = _libraries(path)
     if len(found) == 1:
         return found[0].absolute()

@@ -394,8 +394,10 @@ def _sizes(model: str, signature: Signature, inputs: Mapping[str, Array]) -> dic
     return found
 
 
-def _fitting(model: str, tensor: Tensor, value: npt.ArrayLike) -> Array:
+def _fitting(model: str, tensor: Tensor, value: npt.ArrayLike | None) -> Array:
     """`value` as an array of the tensor's dtype. Raises RunError if its values or shape do not fit."""
+    if value is None:
+        raise RunError(f"model {model}: input {tensor} got None", hint="give an array, or what NumPy makes one of")
     try:
         array = np.asarray(value)
     except ValueError as error:

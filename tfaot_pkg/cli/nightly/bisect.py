@@ -9,6 +9,7 @@ import typer
 
 from tfaot_pkg.cli.command import Result, Session, command
 from tfaot_pkg.cli.nightly.plan import DEFINITION, DefinitionArgument, StateOption
+from tfaot_pkg.ground.wording import unknown_of
 
 _METRICS = ("verdict", "answers", "size", "memory", "error", "speed")
 
@@ -57,7 +58,7 @@ def bisect(
 
     metrics: list[Metric] = [each for each in get_args(Metric) if each in (of or ())]
     if unknown := set(of or ()) - set(metrics):
-        raise typer.BadParameter(f"--of {min(unknown)}: one of {', '.join(get_args(Metric))}")
+        raise typer.BadParameter(unknown_of(min(unknown), get_args(Metric)), param_hint="--of")
     kept = State(root=state_folder(load_definition(definition), state))
     ends = [end_of(kept, task, which) for which in (before, after)]
     means = Means(
