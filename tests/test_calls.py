@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from pathlib import Path
 
@@ -103,6 +104,22 @@ def test_arrays_for_answers_that_do_not_fit_are_rejected(model: Model) -> None:
     good["y"].flags.writeable = False
     with pytest.raises(RunError):
         model(BIAS, _rows(2), out=good)
+
+
+def test_the_method_keeps_its_signature_and_its_documentation(model: Model, prefix: Path) -> None:
+    model(BIAS, _rows(2))
+    assert type(Model.__call__).__module__ == "tfaot_call", "from the second call on no function of Python"
+    assert list(inspect.signature(model).parameters) == ["arrays", "out", "named"]
+    assert (Model.__call__.__doc__ or "").startswith("The model's outputs")
+    np.testing.assert_array_equal(model.__call__(BIAS, _rows(2))["y"], 2 * _rows(2) + BIAS)
+
+    class Derived(Model):
+        pass
+
+    derived = Derived(model.path, None)
+    np.testing.assert_array_equal(derived(BIAS, x=_rows(2).tolist())["y"], 2 * _rows(2) + BIAS)
+    with pytest.raises(TypeError):
+        Model.__call__()  # type: ignore[call-arg]
 
 
 def test_threads_call_one_model_the_quick_way(model: Model) -> None:

@@ -48,7 +48,8 @@ def _library(folder: Path, name: str, source: str, symbol: str, **names: str) ->
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("fake")
+    # Of one name, which an error shows, whatever other tests this process has run.
+    folder = tmp_path_factory.mktemp("prefix") / "fake"
     _library(folder / "lib", "affine", "fake_model.cpp", "the_table", **NAMES)
     return folder
 

@@ -2,10 +2,12 @@
  *
  * quick.py compiles this file for the user's Python and NumPy. A Call returns the outputs by name, or None for everything
  * else - lists, other dtypes, wrong shapes, errors of the library -, which the loader's own code then converts or rejects.
+ * A Method takes the place of Model.__call__: a function of Python that passes its arguments on costs more than all else.
  */
 #define PY_SSIZE_T_CLEAN
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
 #include <Python.h>
+#include <structmember.h>
 #include <numpy/arrayobject.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -152,6 +154,7 @@ static int read_tensor(Tensor* tensor, PyObject* each) {
   for (int axis = 0; axis < tensor->rank; ++axis) tensor->sizes[axis] = PyLong_AsSsize_t(PyTuple_GET_ITEM(sizes, axis));
   if (PyErr_Occurred()) return -1;
   Py_INCREF(tensor->name);
+  PyUnicode_InternInPlace(&tensor->name); /* as the names in a call are: find() then compares addresses */
   return 0;
 }
 
@@ -214,13 +217,87 @@ static PyTypeObject call_type = {
     .tp_new = create,
 };
 
+typedef struct {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  PyObject* otherwise; /* the function for what a Call does not take */
+  PyObject* wrapped;   /* the function whose place this one takes: its signature and documentation */
+  PyObject* quick;     /* the word "_quick" */
+} Method;
+
+static PyObject* call_method(PyObject* callable, PyObject* const* args, size_t flags, PyObject* names) {
+  Method* self = (Method*)callable;
+  const Py_ssize_t count = PyVectorcall_NARGS(flags);
+  if (count > 0) { /* the model, in front of what it is called with */
+    PyObject* quick = PyObject_GetAttr(args[0], self->quick);
+    if (quick == NULL) return NULL;
+    PyObject* found = Py_TYPE(quick) == &call_type ? call(quick, args + 1, (size_t)(count - 1), names) : Py_NewRef(Py_None);
+    Py_DECREF(quick);
+    if (found != Py_None) return found;
+    Py_DECREF(found);
+  }
+  return PyObject_Vectorcall(self->otherwise, args, flags, names);
+}
+
+static PyObject* bound(PyObject* method, PyObject* model, PyObject* type) {
+  (void)type;
+  return model == NULL || model == Py_None ? Py_NewRef(method) : PyMethod_New(method, model);
+}
+
+static void deallocate_method(PyObject* object) {
+  Method* self = (Method*)object;
+  Py_XDECREF(self->otherwise);
+  Py_XDECREF(self->wrapped);
+  Py_XDECREF(self->quick);
+  Py_TYPE(object)->tp_free(object);
+}
+
+static PyObject* create_method(PyTypeObject* type, PyObject* args, PyObject* named) {
+  (void)named;
+  PyObject *otherwise, *wrapped;
+  if (!PyArg_ParseTuple(args, "OO", &otherwise, &wrapped)) return NULL;
+  Method* self = (Method*)type->tp_alloc(type, 0);
+  if (self == NULL) return NULL;
+  self->vectorcall = call_method;
+  self->otherwise = Py_NewRef(otherwise);
+  self->wrapped = Py_NewRef(wrapped);
+  self->quick = PyUnicode_InternFromString("_quick");
+  return (PyObject*)self;
+}
+
+static PyMemberDef method_members[] = {
+    {"__wrapped__", T_OBJECT_EX, offsetof(Method, wrapped), READONLY, NULL},
+    {NULL},
+};
+
+static PyObject* doc_of_method(PyObject* object, void* unused) {
+  (void)unused;
+  return PyObject_GetAttrString(((Method*)object)->wrapped, "__doc__");
+}
+
+static PyGetSetDef method_properties[] = {{"__doc__", doc_of_method, NULL, NULL, NULL}, {NULL}};
+
+static PyTypeObject method_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "tfaot_call.Method",
+    .tp_basicsize = sizeof(Method),
+    .tp_dealloc = deallocate_method,
+    .tp_vectorcall_offset = offsetof(Method, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_descr_get = bound,
+    .tp_members = method_members,
+    .tp_getset = method_properties,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_new = create_method,
+};
+
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "tfaot_call", .m_size = -1};
 
 PyMODINIT_FUNC PyInit_tfaot_call(void) {
   import_array();
-  if (PyType_Ready(&call_type) < 0) return NULL;
+  if (PyType_Ready(&call_type) < 0 || PyType_Ready(&method_type) < 0) return NULL;
   PyObject* module = PyModule_Create(&definition);
-  if (module != NULL && PyModule_AddObject(module, "Call", Py_NewRef((PyObject*)&call_type)) < 0) {
+  if (module != NULL && (PyModule_AddObject(module, "Call", Py_NewRef((PyObject*)&call_type)) < 0 ||
+                         PyModule_AddObject(module, "Method", Py_NewRef((PyObject*)&method_type)) < 0)) {
     Py_DECREF(module);
     return NULL;
   }
