@@ -32,7 +32,7 @@ _LOADED = [
     "tfaot_pkg.pipeline.publish",
     "tfaot_pkg.pipeline.rebuild",
     "tfaot_pkg.registry.audit",
-    "tfaot_pkg.registry.remote.named",
+    "tfaot_pkg.registry.named",
     "pydantic.type_adapter",
     "typer.rich_utils",
     "rich.markup",

@@ -46,7 +46,7 @@ from tfaot_pkg.registry.entry import BlobRef, RegistryEntry, newest
 from tfaot_pkg.registry.files.files import MissingFile
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.index import IndexFile, summaries_in, summary_of, updated_shard
-from tfaot_pkg.registry.remote.named import Remotes
+from tfaot_pkg.registry.named import Remotes
 from tfaot_pkg.registry.static import RegistryConfig
 from tfaot_pkg.registry.trust.client import Anchor, SignedIndex
 from tfaot_pkg.registry.trust.rotation import Rotation

@@ -26,7 +26,7 @@ from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.mirror import Part, mirror
 from tfaot_pkg.registry.places import create_at, open_at
 from tfaot_pkg.registry.remote.address import Address
-from tfaot_pkg.registry.remote.named import Trusting, add_remote, open_registry
+from tfaot_pkg.registry.named import Trusting, add_remote, open_registry
 from tfaot_pkg.registry.signing import Plan, initialize, refresh
 from tfaot_pkg.registry.storage import Conflict
 from tfaot_pkg.registry.trust.client import Anchor

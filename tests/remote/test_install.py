@@ -224,7 +224,7 @@ def test_the_proxy_of_the_environment_is_asked(
 def test_publishing_to_a_server_is_refused(cli: Cli, known: FaultyServer, tmp_path: Path) -> None:
     from tfaot_pkg.errors import RegistryError
     from tfaot_pkg.ground.settings import Folders
-    from tfaot_pkg.registry.remote.named import place_meant
+    from tfaot_pkg.registry.named import place_meant
 
     with reported(RegistryError):
         place_meant("r", Folders.of_user())

@@ -258,7 +258,7 @@ class Session:
 
     def registry_place(self) -> Place:
         """The folder or bucket of the registry, to write to it. Raises RegistryError if it is on a server."""
-        from tfaot_pkg.registry.remote.named import place_meant
+        from tfaot_pkg.registry.named import place_meant
 
         return place_meant(self.registry, self.folders)
 
@@ -266,7 +266,7 @@ class Session:
         """The registry, to read from it; `meant` names another one than the flags do. If neither names one: the first
         of the user's registries that has all packages of `having`.
         """
-        from tfaot_pkg.registry.remote.named import open_registry, open_with
+        from tfaot_pkg.registry.named import open_registry, open_with
 
         name = self.registry if meant is None else meant
         if name is not None:
@@ -284,7 +284,7 @@ class Session:
 
     def open_registries(self) -> dict[str, StaticRegistry]:
         """The registry that the flags name, or else all registries of the user, by their names."""
-        from tfaot_pkg.registry.remote.named import standing
+        from tfaot_pkg.registry.named import standing
 
         names = standing(self.folders) if self.registry is None else (self.registry,)
         return {name: self.open_registry(name) for name in names} or {"": self.open_registry()}

@@ -300,7 +300,7 @@ def cmake_dir(session: Session) -> Result:
 def _opened(session: Session, lock: Lock, file: Path) -> StaticRegistry:
     """The registry that the user names, else the one that the lock file names."""
     from tfaot_pkg.registry.dependencies.lock import location_meant
-    from tfaot_pkg.registry.remote.named import remote_meant
+    from tfaot_pkg.registry.named import remote_meant
 
     if session.registry is not None:
         return session.open_registry()
@@ -327,7 +327,7 @@ def _registry(session: Session, opened: StaticRegistry, lock: Path) -> LockedReg
     """How the lock file `lock` names the registry of this session."""
     from tfaot_pkg.registry.dependencies.install import locked_registry
     from tfaot_pkg.registry.dependencies.lock import location_beside
-    from tfaot_pkg.registry.remote.named import remote_meant
+    from tfaot_pkg.registry.named import remote_meant
 
     given = session.opened_as
     remote = remote_meant(given, session.folders) if given is not None else None

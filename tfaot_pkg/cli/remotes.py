@@ -69,7 +69,7 @@ def add_registry(
     """
     from tfaot_pkg.registry.places import bucket_meant
     from tfaot_pkg.registry.remote.address import Address, is_url
-    from tfaot_pkg.registry.remote.named import Trusting, add_remote
+    from tfaot_pkg.registry.named import Trusting, add_remote
 
     is_folder, bucket = not is_url(url) and Path(url).is_dir(), bucket_meant(url)
     address = Path(url) if is_folder else bucket or Address.parse(url, allow_http=allow_http)
@@ -93,7 +93,7 @@ def list_registries(session: Session) -> Result:
 
     Example: tfaot-pkg registry list --json
     """
-    from tfaot_pkg.registry.remote.named import Remotes, standing
+    from tfaot_pkg.registry.named import Remotes, standing
 
     remotes, order = Remotes.of(session.folders).all(), standing(session.folders)
     lines = [
@@ -124,7 +124,7 @@ def order_registries(
 
     Example: tfaot-pkg registry order cms hep
     """
-    from tfaot_pkg.registry.remote.named import set_order
+    from tfaot_pkg.registry.named import set_order
 
     order = set_order(registries, session.folders)
     return Result(document={"order": order}, text=_order_text(order))
@@ -138,8 +138,8 @@ def remove_registry(session: Session, name: NameArgument) -> Result:
     """
     import shutil
 
+    from tfaot_pkg.registry.named import remove_remote
     from tfaot_pkg.registry.remote.cache import RemoteCache
-    from tfaot_pkg.registry.remote.named import remove_remote
 
     removed = remove_remote(name, session.folders)
     # Last: if this fails, only space is lost, because nothing reads the cache of a forgotten registry.

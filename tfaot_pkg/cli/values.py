@@ -23,7 +23,7 @@ def _packages() -> Iterable[str]:
     """Names in the user's registries; of those on servers, what is in the cache."""
     from tfaot_pkg.package.name import model_of
     from tfaot_pkg.registry.reader import readable_names
-    from tfaot_pkg.registry.remote.named import open_registry, standing
+    from tfaot_pkg.registry.named import open_registry, standing
 
     folders, quiet = Folders.of_user(), PlainProgress(verbose=False)
     opened = (open_registry(text, folders, progress=quiet, offline=True) for text in standing(folders))
@@ -68,7 +68,7 @@ def _passes() -> Iterable[str]:
 
 
 def _registries() -> Iterable[str]:
-    from tfaot_pkg.registry.remote.named import Remotes
+    from tfaot_pkg.registry.named import Remotes
 
     return (remote.name for remote in Remotes.of(Folders.of_user()).all())
 

@@ -74,7 +74,7 @@ class CompiledModel(Model):
         """
         from tfaot_pkg.pipeline.publish import publish
         from tfaot_pkg.registry.commit import open_keys
-        from tfaot_pkg.registry.remote.named import place_meant
+        from tfaot_pkg.registry.named import place_meant
         from tfaot_pkg.registry.trust.keys import secrets_from
 
         pipeline = self._pipeline()

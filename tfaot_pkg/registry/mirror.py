@@ -41,7 +41,7 @@ from tfaot_pkg.registry.reader import Requirement, unknown_package
 from tfaot_pkg.registry.remote.address import Address
 from tfaot_pkg.registry.remote.cache import RemoteCache
 from tfaot_pkg.registry.remote.files import HttpFiles, digest_in
-from tfaot_pkg.registry.remote.named import open_registry, remote_meant
+from tfaot_pkg.registry.named import open_registry, remote_meant
 from tfaot_pkg.registry.remote.registry import open_remote
 from tfaot_pkg.registry.static import CONFIG_LIMIT, StaticRegistry
 from tfaot_pkg.registry.storage import FolderStorage
