@@ -24,9 +24,9 @@ from tfaot_pkg.registry.audit import audit, collect
 from tfaot_pkg.registry.bucket import BucketStorage
 from tfaot_pkg.registry.commit import Keys
 from tfaot_pkg.registry.mirror import Part, mirror
+from tfaot_pkg.registry.named import Trusting, add_remote, open_registry
 from tfaot_pkg.registry.places import create_at, open_at
 from tfaot_pkg.registry.remote.address import Address
-from tfaot_pkg.registry.named import Trusting, add_remote, open_registry
 from tfaot_pkg.registry.signing import Plan, initialize, refresh
 from tfaot_pkg.registry.storage import Conflict
 from tfaot_pkg.registry.trust.client import Anchor

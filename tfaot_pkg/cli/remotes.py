@@ -67,9 +67,9 @@ def add_registry(
     Examples: tfaot-pkg registry add cms https://models.example.org/registry --fingerprint 3f5c...;
     tfaot-pkg registry add cms /media/mirror --root 1.root.json
     """
+    from tfaot_pkg.registry.named import Trusting, add_remote
     from tfaot_pkg.registry.places import bucket_meant
     from tfaot_pkg.registry.remote.address import Address, is_url
-    from tfaot_pkg.registry.named import Trusting, add_remote
 
     is_folder, bucket = not is_url(url) and Path(url).is_dir(), bucket_meant(url)
     address = Path(url) if is_folder else bucket or Address.parse(url, allow_http=allow_http)

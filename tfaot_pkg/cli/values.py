@@ -22,8 +22,8 @@ def _samples() -> Iterable[str]:
 def _packages() -> Iterable[str]:
     """Names in the user's registries; of those on servers, what is in the cache."""
     from tfaot_pkg.package.name import model_of
-    from tfaot_pkg.registry.reader import readable_names
     from tfaot_pkg.registry.named import open_registry, standing
+    from tfaot_pkg.registry.reader import readable_names
 
     folders, quiet = Folders.of_user(), PlainProgress(verbose=False)
     opened = (open_registry(text, folders, progress=quiet, offline=True) for text in standing(folders))

@@ -7,44 +7,41 @@ the origin was at one. A run that fails or is killed leaves the state before; th
 
 from __future__ import annotations
 
-import re
-import shutil
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
-from tfaot_pkg.errors import RegistryError, TfaotError, TrustError
+from tfaot_pkg.errors import NetworkError, RegistryError, TfaotError, TrustError
 from tfaot_pkg.ground.documents import iso
-from tfaot_pkg.ground.http.connection import AT_ONCE
 from tfaot_pkg.ground.http.site import Patience
 from tfaot_pkg.ground.keys import sha256_bytes
 from tfaot_pkg.ground.progress import Progress, Silent, Step
 from tfaot_pkg.ground.settings import Folders
-from tfaot_pkg.ground.storage import locked, make_folder, storage_errors
 from tfaot_pkg.package.name import is_package_name, package_meant_by, spellings
 from tfaot_pkg.registry.audit import Collected, collect, is_here, signed_index
 from tfaot_pkg.registry.blobs import changed, place
+from tfaot_pkg.registry.destination import Contents, Destination, FolderDestination, Stopped, at_once
 from tfaot_pkg.registry.entry import BlobRef
 from tfaot_pkg.registry.files.files import Files, FolderFiles
-from tfaot_pkg.registry.files.layout import CHANNELS, CONFIG, LOCK, blob_path, index_path, is_inside, is_sha256
+from tfaot_pkg.registry.files.layout import CHANNELS, CONFIG, blob_path, index_path, is_file_path, is_inside, is_sha256
 from tfaot_pkg.registry.files.mirrored import MIRROR, Mirrored
-from tfaot_pkg.registry.folder import FolderRegistry, require_empty
+from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.index import LIMIT as INDEX_LIMIT
-from tfaot_pkg.registry.index import IndexFile, summaries_in
+from tfaot_pkg.registry.index import IndexFile, shard_path, summaries_in
+from tfaot_pkg.registry.named import open_registry, remote_meant
 from tfaot_pkg.registry.places import require_folder
 from tfaot_pkg.registry.reader import Requirement, unknown_package
 from tfaot_pkg.registry.remote.address import Address
 from tfaot_pkg.registry.remote.cache import RemoteCache
 from tfaot_pkg.registry.remote.files import HttpFiles, digest_in
-from tfaot_pkg.registry.named import open_registry, remote_meant
 from tfaot_pkg.registry.remote.registry import open_remote
 from tfaot_pkg.registry.static import CONFIG_LIMIT, StaticRegistry
-from tfaot_pkg.registry.storage import FolderStorage
 from tfaot_pkg.registry.trust.client import Anchor, SignedIndex
 from tfaot_pkg.registry.trust.keys import ROOT, SNAPSHOT
 from tfaot_pkg.registry.trust.roles import (
@@ -60,9 +57,6 @@ from tfaot_pkg.registry.trust.state import Floor, SignedState, load_root
 
 if TYPE_CHECKING:
     from tuf.api.metadata import TargetFile
-
-CACHE = ".mirror"
-"""The folder of a mirror with downloads that were interrupted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +76,7 @@ class Mirroring:
     that every reader needs (empty: unsigned).
     """
 
-    folder: Path
+    folder: str
     origin: str
     signed: bool
     root: str
@@ -97,7 +91,7 @@ class Mirroring:
 
 def mirror(
     text: str,
-    folder: Path,
+    to: Path,
     part: Part,
     folders: Folders,
     *,
@@ -105,74 +99,55 @@ def mirror(
     grace: timedelta | None = None,
     lock_timeout: float = 600,
 ) -> Mirroring:
-    """Make `folder` a mirror of the registry that `text` means (named.open_registry), or bring it up to date.
+    """Make `to` a mirror of the registry that `text` means (named.open_registry), or bring it up to date.
 
     With `grace` what the origin does not name any more is removed, if it was replaced longer than that ago. Raises
     RegistryError (another folder, unknown package, a missing blob), TrustError, NetworkError, StorageError.
     """
-    require_folder(folder, "a mirror")
-    folder = folder.absolute()
-    _require_place(folder)
+    require_folder(to, "a mirror")
+    destination: Destination = FolderDestination.at(to)
     stop = threading.Event()
-    origin = _open(text, folder, folders, progress, stop)
+    origin = _open(text, destination.scratch, folders, progress, stop)
     registry = origin.registry
     _require_plain(registry)
-    with storage_errors(f"write the mirror {folder}"):
-        make_folder(folder)
-        with locked(folder / LOCK, what=f"the mirror {folder}", timeout=lock_timeout):
-            signed = signed_index(registry)
-            found = _signed(origin, signed, folder, part, stop) if signed else _unsigned(origin, part)
-            _claim(folder, found.mirrored)
-            writing = _Writing(origin=origin, folder=folder, progress=progress, stop=stop)
-            # Nothing may refer to what is not there yet.
-            writing.bring("mirror packages", found.blobs)
-            writing.bring("mirror the index", found.index)
-            for path, data in found.closing.items():
-                writing.put(path, data)
-            for leftover in ("content", "partial"):
-                shutil.rmtree(folder / CACHE / leftover, ignore_errors=True)
-    anchor = Anchor.of(str(folder), folders, found.bootstrap)
+    with destination.opened(lock_timeout):
+        signed = signed_index(registry)
+        found = _signed(origin, signed, destination, part, stop) if signed else _unsigned(origin, part)
+        _require_same(destination, found.mirrored)
+        copying = _Copying(origin=origin, destination=destination, progress=progress, stop=stop)
+        copying.check(found)
+        destination.begin(found.mirrored, found.contents)
+        # Nothing may refer to what is not there yet.
+        copying.bring("mirror packages", found.blobs)
+        copying.bring("mirror the index", found.index)
+        copying.close(found.closing)
     collected = None
     if grace is not None:
-        collected = collect(FolderRegistry.open(folder, anchor=anchor), grace=grace)
+        anchor = Anchor.of(destination.location, folders, found.bootstrap)
+        collected = collect(FolderRegistry.open(Path(destination.location), anchor=anchor), grace=grace)
     return Mirroring(
-        folder=folder,
+        folder=destination.location,
         origin=found.mirrored.origin,
         signed=registry.is_signed,
         root=found.mirrored.root,
         part=found.mirrored.part,
         packages=found.packages,
-        fetched=writing.fetched,
-        size=writing.size,
-        kept=writing.kept,
+        fetched=copying.fetched,
+        size=copying.size,
+        kept=copying.kept,
         expires=found.expires,
         collected=collected,
     )
 
 
-# The folder.
-
-
-def _require_place(folder: Path) -> None:
-    """Raise RegistryError if `folder` holds something else than a mirror."""
-    with storage_errors(f"read {folder}"):
-        if not folder.exists() or (folder / MIRROR).exists():
-            return
-        if (folder / CONFIG).exists():
-            raise RegistryError(
-                f"{folder} is a registry of its own, and no mirror", hint="name a new folder for the mirror"
-            )
-        require_empty(folder)
-
-
-def _claim(folder: Path, mirrored: Mirrored) -> None:
-    """Make `folder` a mirror of that registry. Raises RegistryError if it is one of another."""
-    present = Mirrored.of(FolderFiles(root=folder))
+def _require_same(destination: Destination, mirrored: Mirrored) -> None:
+    """Raise RegistryError if `destination` is a mirror of another registry."""
+    present = Mirrored.of(destination.files)
     if present is None:
-        FolderStorage(root=folder).put(MIRROR, mirrored.to_bytes())
-    elif present.root != mirrored.root or not (mirrored.root or present.origin == mirrored.origin):
+        return
+    if present.root != mirrored.root or not (mirrored.root or present.origin == mirrored.origin):
         raise RegistryError(
-            f"{folder} is a mirror of {present.origin}, and not of {mirrored.origin}",
+            f"{destination.location} is a mirror of {present.origin}, and not of {mirrored.origin}",
             hint="name a new folder; a registry that was created again, or signed since, needs one too",
         )
 
@@ -182,100 +157,61 @@ def _require_plain(registry: StaticRegistry) -> None:
     probe = sha256_bytes(b"")
     path = blob_path(probe, registry.config.download)
     # `config.json` is copied as it is, and may be signed: the mirror's blobs are where it says.
-    if not is_inside(registry.config.download) or not _PATH.fullmatch(path) or digest_in(path) != probe:
+    if not is_inside(registry.config.download) or not is_file_path(path) or digest_in(path) != probe:
         raise RegistryError(
             f"the blobs of {registry.location} are elsewhere ({registry.config.download}), so it cannot be mirrored",
             hint="ask its maintainer for a registry whose blobs are in its folder",
         )
 
 
-# No `..`, no hidden name, nothing that needs escaping: as all names in a registry are (files/layout.py).
-_PATH = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.+@=,~-]*/)*[A-Za-z0-9_][A-Za-z0-9_.+@=,~-]*", re.ASCII)
-
-
 @dataclass(slots=True, kw_only=True)
-class _Writing:
-    """All that is written goes through here: a name from a server is a path below `folder`, or an error."""
+class _Copying:
+    """All that is written goes through here: a name from a server is a path of a registry, or an error."""
 
     origin: _Origin
-    folder: Path
+    destination: Destination
     progress: Progress
     stop: threading.Event
     fetched: int = 0
     size: int = 0
     kept: int = 0
 
-    def bring(self, label: str, contents: Mapping[str, BlobRef]) -> None:
+    def check(self, found: _Found) -> None:
+        """Raise TrustError if not all names are those of files of a registry."""
+        names = (path for each in (*found.blobs.values(), *found.index.values(), found.closing) for path in each)
+        for path in names:
+            if not is_file_path(path):
+                raise TrustError(
+                    f"{self.origin.registry.location} names {path!r}, which is no file of a registry",
+                    hint="nothing was written; tell the registry's maintainer",
+                )
+
+    def bring(self, label: str, contents: Contents) -> None:
         """Copy what is not there yet: content that its path's digest determines."""
-        absent = {path: blob for path, blob in contents.items() if not self._has(path, blob)}
-        self.kept += len(contents) - len(absent)
+        wanted = {path: blob for each in contents.values() for path, blob in each.items()}
+        absent = {path: blob for path, blob in wanted.items() if not self.destination.has(path, blob)}
+        self.kept += len(wanted) - len(absent)
         with self.progress.step(label, total=sum(blob.size for blob in absent.values()), unit="B") as step:
 
-            def bring_one(item: tuple[str, BlobRef]) -> BlobRef:
+            def bring_one(item: tuple[str, BlobRef]) -> tuple[BlobRef, bool]:
                 path, blob = item
-                self.origin.place(path, blob, self._final(path))
-                return blob
+                return blob, self.destination.bring(path, blob, partial(self.origin.place, path, blob))
 
-            for blob in _at_once(bring_one, list(absent.items()), self.stop):
+            for blob, is_new in at_once(bring_one, list(absent.items()), self.stop):
                 step.advance(blob.size)
-                self.fetched += 1
-                self.size += blob.size
+                self._count(blob.size, is_new=is_new)
 
-    def put(self, path: str, data: bytes) -> None:
-        """Replace a file that may change, unless it is the same."""
-        final = self._final(path)
-        if final.is_file() and final.read_bytes() == data:
-            self.kept += path != MIRROR
-            return
-        FolderStorage(root=self.folder).put(path, data)
-        if path != MIRROR:
-            self.fetched += 1
-            self.size += len(data)
+    def close(self, closing: Mapping[str, bytes]) -> None:
+        """Write the files that may change."""
+        written = self.destination.close(closing)
+        for path, data in closing.items():
+            if path != MIRROR:
+                self._count(len(data), is_new=path in written)
 
-    def _has(self, path: str, blob: BlobRef) -> bool:
-        final = self._final(path)
-        # Its name was given to verified content only; `registry verify` finds what a disk has done to it since.
-        return final.is_file() and final.stat().st_size == blob.size
-
-    def _final(self, path: str) -> Path:
-        if not _PATH.fullmatch(path):
-            raise TrustError(
-                f"{self.origin.registry.location} names {path!r}, which is no file of a registry",
-                hint="nothing was written; tell the registry's maintainer",
-            )
-        return self.folder / path
-
-
-_T = TypeVar("_T")
-_R = TypeVar("_R")
-
-
-def _at_once(work: Callable[[_T], _R], items: Sequence[_T], stop: threading.Event) -> Iterator[_R]:
-    """The results of `work`, several at a time, in the order of `items`; after an error nothing more is begun."""
-    errors: list[BaseException] = []
-
-    def guarded(item: _T) -> _R:
-        try:
-            if stop.is_set():
-                raise _Stopped("another transfer has failed")
-            return work(item)
-        except BaseException as error:
-            errors.append(error)
-            # Ends also what has begun: a download may take an hour, and what it has received is kept.
-            stop.set()
-            raise
-
-    pool = ThreadPoolExecutor(AT_ONCE)
-    try:
-        yield from pool.map(guarded, items)
-    except _Stopped:
-        raise errors[0] from None
-    finally:
-        stop.set()
-        pool.shutdown(cancel_futures=True)
-        stop.clear()
-        # Errors refer to this list by their traceback, and would keep connections open until that is found.
-        errors.clear()
+    def _count(self, size: int, *, is_new: bool) -> None:
+        self.kept += not is_new
+        self.fetched += is_new
+        self.size += size * is_new
 
 
 # The origin.
@@ -289,14 +225,13 @@ class _Origin(Protocol):
         """Make the content at `path`, verified, the file `final`. Raises RegistryError, TrustError, NetworkError."""
 
 
-def _open(text: str, folder: Path, folders: Folders, progress: Progress, stop: threading.Event) -> _Origin:
+def _open(text: str, scratch: Path, folders: Folders, progress: Progress, stop: threading.Event) -> _Origin:
     remote = remote_meant(text, folders)
     if remote is None or not isinstance(remote.address, Address):
         return _Storage(registry=open_registry(text, folders, progress=progress))
     files = HttpFiles(
         address=remote.address,
-        # Beside the mirror: what was received is moved to its place, and never on this disk twice.
-        cache=RemoteCache(root=folder / CACHE),
+        cache=RemoteCache(root=scratch),
         patience=Patience.of_user(),
         progress=_Stoppable(stop),
         uses_copies=False,
@@ -326,10 +261,6 @@ class _Server:
         self.files.move(path, blob.size, final)
 
 
-class _Stopped(TfaotError):
-    """Another transfer has failed."""
-
-
 class _Stoppable(Silent):
     """Downloads report here, and end here once one of them has failed."""
 
@@ -342,7 +273,7 @@ class _Stoppable(Silent):
 
     def advance(self, amount: float = 1, *, note: str = "") -> None:
         if self._stop.is_set():
-            raise _Stopped("another transfer has failed")
+            raise Stopped("another transfer has failed")
 
     def phase(self, name: str) -> None: ...
 
@@ -359,10 +290,15 @@ class _Found:
     mirrored: Mirrored
     bootstrap: bytes | None
     packages: int
-    blobs: Mapping[str, BlobRef]
-    index: Mapping[str, BlobRef]
+    blobs: Contents
+    index: Contents
     closing: Mapping[str, bytes]
     expires: str = ""
+
+    @property
+    def contents(self) -> Contents:
+        groups = {**self.blobs, **self.index}
+        return {name: {**self.blobs.get(name, {}), **self.index.get(name, {})} for name in groups}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -376,7 +312,7 @@ class _Selection:
     filter: Mirrored = field(init=False)
     taken: set[str] = field(default_factory=set)
     """Names of index files."""
-    blobs: dict[str, BlobRef] = field(default_factory=dict)
+    blobs: dict[str, dict[str, BlobRef]] = field(default_factory=lambda: defaultdict(dict))
     _later: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -387,15 +323,15 @@ class _Selection:
             channel = ""  # it has everything
         self.filter = Mirrored(origin="", channel=channel, architecture=self.part.architecture)
 
-    def take(self, names: Iterable[str], *, at_once: bool = True) -> None:
+    def take(self, names: Iterable[str], *, together: bool = True) -> None:
         """These packages. Raises RegistryError if there is none of a name."""
-        self._read_all(sorted(names), at_once)
+        self._read_all(sorted(names), together)
         while self.part.packages and (later := self._later - self.taken):
-            self._read_all(sorted(later), at_once)
+            self._read_all(sorted(later), together)
 
-    def _read_all(self, names: Sequence[str], at_once: bool) -> None:
+    def _read_all(self, names: Sequence[str], together: bool) -> None:
         # An unsigned registry's files come in this order already (HttpFiles.fetch_ahead).
-        read = _at_once(self.read, names, self.stop) if at_once else map(self.read, names)
+        read = at_once(self.read, names, self.stop) if together else map(self.read, names)
         for name, data in zip(names, read, strict=True):
             self.taken.add(name)
             if data is not None:
@@ -410,7 +346,8 @@ class _Selection:
         # What was retired cannot be installed any more, and may be gone.
         for entry in (one for one in index.trees if not one.retired and is_here(one, self.filter)):
             for blob in entry.blobs.values():
-                self.blobs[blob_path(blob.sha256, self.registry.config.download)] = blob
+                path = blob_path(blob.sha256, self.registry.config.download)
+                self.blobs[shard_path(index.package)][path] = blob
             for text in entry.dependencies:
                 self._later |= {*spellings(Requirement.parse(text).package)}
 
@@ -458,7 +395,7 @@ def _unsigned(origin: _Origin, part: Part) -> _Found:
     names = _asked(part) if part.packages else sorted(_all_names(registry, shards))
     if isinstance(registry.files, HttpFiles):
         registry.files.fetch_ahead([index_path(name) for name in names], INDEX_LIMIT)
-    selection.take(names, at_once=False)
+    selection.take(names, together=False)
     _require_known(registry, part, lambda name: index_path(name) in plain)
     plain |= shards
     if registry.config.has_channels:
@@ -481,13 +418,15 @@ def _all_names(registry: StaticRegistry, shards: Mapping[str, bytes]) -> set[str
     return {spelling for name in listed for spelling in spellings(name)}
 
 
-def _signed(origin: _Origin, signed: SignedIndex, folder: Path, part: Part, stop: threading.Event) -> _Found:
-    registry, local = origin.registry, FolderFiles(root=folder)
+def _signed(
+    origin: _Origin, signed: SignedIndex, destination: Destination, part: Part, stop: threading.Event
+) -> _Found:
+    registry = origin.registry
     signed.refresh()  # as a reader: rollback, expiry, the clock
     bootstrap = signed.bootstrap()
-    floor = _higher(signed.floor(), _floor_of(local, bootstrap))
+    floor = _higher(signed.floor(), _floor_of(destination.files, bootstrap))
     try:
-        reading = _Reading(origin=registry.files, local=local)
+        reading = _Reading(origin=registry.files, local=destination.local)
         state = _state(reading, bootstrap, floor, stop)
     except TrustError:
         # A file of this mirror may be damaged: then its origin's replaces it.
@@ -504,7 +443,11 @@ def _signed(origin: _Origin, signed: SignedIndex, folder: Path, part: Part, stop
     selection.take(_asked(part) if part.packages else targets)
     taken = selection.taken & targets.keys()
     others = {**state.role(SEARCH).signed.targets, **state.role(TARGETS).signed.targets}
-    index = {**{index_path(name): targets[name] for name in sorted(taken)}, **_blobs_of(state, others)}
+    index: dict[str, dict[str, BlobRef]] = defaultdict(dict)
+    for name in sorted(taken):
+        index[shard_path(name)][hashed_path(index_path(name), targets[name].sha256)] = targets[name]
+    for path, blob in _blobs_of(state, others).items():
+        index[path][hashed_path(path, blob.sha256)] = blob
     mirrored = _mirrored(selection, part, sha256_bytes(reading.got[metadata_path(ROOT, 1)]))
     # Roots stand beside the timestamp: a new root without it may be all that a reader rejects the old one for.
     roots = [metadata_path(ROOT, version) for version in range(1, state.root.signed.version + 1)]
@@ -517,7 +460,7 @@ def _signed(origin: _Origin, signed: SignedIndex, folder: Path, part: Part, stop
         bootstrap=bootstrap,
         packages=len(set(map(package_meant_by, taken))),
         blobs=selection.blobs,
-        index={hashed_path(path, blob.sha256): blob for path, blob in index.items()},
+        index=index,
         closing={
             **closing,
             MIRROR: mirrored.to_bytes(),
@@ -573,7 +516,7 @@ def _state(reading: _Reading, bootstrap: bytes, floor: Floor, stop: threading.Ev
     known = state.snapshot.signed.meta
     versions = {name: known[f"{name}.json"].version for name in names if f"{name}.json" in known}
     wanted = [(metadata_path(name, version), limit_of(name)) for name, version in versions.items()]
-    for _ in _at_once(lambda one: reading.get(*one), wanted, stop):
+    for _ in at_once(lambda one: reading.get(*one), wanted, stop):
         pass
     for name in names:
         state.role(name)
@@ -586,10 +529,12 @@ def _state(reading: _Reading, bootstrap: bytes, floor: Floor, stop: threading.Ev
     return state
 
 
-def _floor_of(local: FolderFiles, bootstrap: bytes) -> Floor:
-    """The versions that the mirror has: it never goes back."""
+def _floor_of(files: Files, bootstrap: bytes) -> Floor:
+    """The versions that the mirror has: it never goes back. Raises NetworkError."""
     try:
-        state = SignedState.load(local, bootstrap)
+        state = SignedState.load(files, bootstrap)
+    except NetworkError:
+        raise
     except TfaotError:
         return Floor()
     return Floor(timestamp=state.timestamp.signed.version, snapshot=state.snapshot.signed.version)

@@ -54,10 +54,17 @@ ATTESTATION = "attestation"
 """Role of the blob that holds the signed provenance of a version in a signed registry (registry/attestation.py)."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+# No `..`, no hidden name, nothing that needs escaping.
+_FILE = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.+@=,~-]*/)*[A-Za-z0-9_][A-Za-z0-9_.+@=,~-]*", re.ASCII)
 
 
 def is_sha256(text: object) -> bool:
     return isinstance(text, str) and _SHA256.fullmatch(text) is not None
+
+
+def is_file_path(text: str) -> bool:
+    """Whether `text` can be the path of a file of a registry; then it is below the registry's folder."""
+    return _FILE.fullmatch(text) is not None
 
 
 def index_path(package: str) -> str:
