@@ -68,8 +68,11 @@ class Authorization(Protocol):
     def header(self, url: str) -> str:
         """The value of `Authorization` for a request to `url`, also one that a server redirects to; empty: none."""
 
-    def challenged(self, answer: Answer) -> bool:
-        """Whether `header` gives something else since this answer, which has the status 401. Raises NetworkError."""
+    def challenged(self, answer: Answer, sent: str) -> bool:
+        """Whether `header` gives something else than what was `sent` for this answer, which has the status 401.
+
+        Several threads may ask at once. Raises NetworkError.
+        """
 
 
 class Client:
@@ -96,7 +99,8 @@ class Client:
         # One watch for all redirects: a circle of slow ones must not get a new deadline each time.
         watch, was_challenged = Watch(self.patience, whole), False
         for _ in range(_MOST_REDIRECTS + 1):
-            with self._request(method, url, headers, watch, body) as response:
+            known = self._authorization.header(url) if self._authorization else ""
+            with self._request(method, url, headers, watch, body, known) as response:
                 answer = Answer(
                     url=url,
                     status=response.status_code,
@@ -107,7 +111,7 @@ class Client:
                 )
                 if answer.status == 401 and self._authorization and not was_challenged:
                     was_challenged = True
-                    if self._authorization.challenged(answer):
+                    if self._authorization.challenged(answer, known):
                         answer.skip()
                         continue
                 if answer.status not in _REDIRECTS or method not in ("GET", "HEAD"):
@@ -120,11 +124,10 @@ class Client:
         )
 
     def _request(
-        self, method: str, url: str, headers: Mapping[str, str], watch: Watch, body: BinaryIO | None
+        self, method: str, url: str, headers: Mapping[str, str], watch: Watch, body: BinaryIO | None, known: str
     ) -> requests.Response:
         # The watch sets shorter times; requests needs some, or it would wait without limit.
         timeout = (self.patience.silence, self.patience.silence)
-        known = self._authorization.header(url) if self._authorization else ""
         try:
             with watching(watch):
                 return self._session.request(

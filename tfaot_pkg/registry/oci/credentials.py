@@ -13,6 +13,7 @@ import io
 import json
 import os
 import re
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -142,22 +143,26 @@ class Login:
     patience: Patience
     credentials: Credentials = field(default_factory=Credentials)
     _value: str = field(init=False, default="", repr=False)
+    _scope: str = field(init=False, default="")
+    """The widest that was asked for: a thread that reads must not replace the token of one that writes."""
+    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def header(self, url: str) -> str:
         return self._value if self._is_ours(url) else ""
 
-    def challenged(self, answer: Answer) -> bool:
+    def challenged(self, answer: Answer, sent: str) -> bool:
         # A server that we were redirected to must not get to know who asks.
         if not self._is_ours(answer.url):
             return False
         scheme, _, rest = answer.headers.get("WWW-Authenticate", "")[:_LONGEST].strip().partition(" ")
         given = {each["name"].lower(): each["quoted"] or each["plain"] or "" for each in _CHALLENGE.finditer(rest)}
-        before = self._value
-        if scheme.lower() == "basic":
-            self._value = self.credentials.basic
-        elif scheme.lower() == "bearer":
-            self._value = f"Bearer {self._token(given)}"
-        return bool(self._value) and self._value != before
+        with self._lock:
+            if scheme.lower() == "basic":
+                self._value = self.credentials.basic
+            elif scheme.lower() == "bearer":
+                self._scope = max(self._scope, given.get("scope", ""), key=len)
+                self._value = f"Bearer {self._token({**given, 'scope': self._scope})}"
+            return bool(self._value) and self._value != sent
 
     def _is_ours(self, url: str) -> bool:
         return url.startswith(self.reference.address.url)
@@ -227,5 +232,11 @@ class _Sender:
     def header(self, url: str) -> str:
         return self.value
 
-    def challenged(self, answer: Answer) -> bool:
+    def challenged(self, answer: Answer, sent: str) -> bool:
         return False
+
+
+def client_for(reference: Reference, patience: Patience) -> Client:
+    """A client of that registry, which says who asks if the user has logged in. Raises as `credentials_for`."""
+    login = Login(reference=reference, patience=patience, credentials=credentials_for(reference))
+    return Client(reference.site, patience, login)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from tfaot_pkg.errors import RegistryError, TrustError
-from tfaot_pkg.ground.http.client import Client
 from tfaot_pkg.ground.http.site import Patience
 from tfaot_pkg.ground.keys import sha256_bytes
 from tfaot_pkg.ground.progress import Progress
@@ -25,7 +24,7 @@ from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry
 from tfaot_pkg.registry.files.files import Files, FolderFiles
 from tfaot_pkg.registry.files.layout import ATTESTATION
 from tfaot_pkg.registry.oci.artifact import LIMIT, chosen_manifest, content_of, entry_of
-from tfaot_pkg.registry.oci.credentials import Login, credentials_for
+from tfaot_pkg.registry.oci.credentials import client_for
 from tfaot_pkg.registry.oci.layout import BLOBS, meant_by
 from tfaot_pkg.registry.oci.reference import SCHEME, LayoutReference, Reference
 from tfaot_pkg.registry.reader import SearchResult
@@ -116,8 +115,7 @@ def opened(
             f"{text} names no tag", hint="write oci://HOST/REPOSITORY:TAG; a version's tag is its number"
         )
     patience = Patience.of_user()
-    login = Login(reference=reference, patience=patience, credentials=credentials_for(reference))
-    client = Client(reference.site, patience, login)
+    client = client_for(reference, patience)
     try:
         files = HttpFiles(
             address=reference.address,

@@ -15,7 +15,7 @@ from tfaot_pkg.ground.http.site import Patience, refused
 from tfaot_pkg.ground.http.transfer import Transfer
 from tfaot_pkg.registry.entry import BlobRef
 from tfaot_pkg.registry.oci.artifact import LIMIT, Descriptor, Manifest, referrers_tag, with_referrers
-from tfaot_pkg.registry.oci.credentials import Login, credentials_for
+from tfaot_pkg.registry.oci.credentials import client_for
 from tfaot_pkg.registry.oci.reference import Reference
 
 
@@ -52,8 +52,7 @@ class HttpStore:
     _transfer: Transfer = field(init=False)
 
     def __post_init__(self) -> None:
-        login = Login(reference=self.reference, patience=self.patience, credentials=credentials_for(self.reference))
-        self._client = Client(self.reference.site, self.patience, login)
+        self._client = client_for(self.reference, self.patience)
         self._transfer = Transfer(client=self._client)
 
     @classmethod
