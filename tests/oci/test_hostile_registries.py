@@ -8,6 +8,7 @@ import http.server
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,9 @@ from tests.oci.conftest import PASSWORD, USER, SignedRegistry, auth
 from tests.oci.test_artifacts import MACHINE, install, write
 from tests.wording import reported
 from tfaot_pkg.errors import NetworkError, RegistryError, TfaotError, TrustError
+from tfaot_pkg.ground.http.site import Patience
 from tfaot_pkg.ground.progress import Silent
+from tfaot_pkg.registry.oci.credentials import client_for
 from tfaot_pkg.registry.oci.pulled import Trusting
 from tfaot_pkg.registry.oci.pushing import push
 from tfaot_pkg.registry.oci.reference import Reference
@@ -36,6 +39,8 @@ class Server:
     faults: dict[str, Answer] = field(default_factory=dict)
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     host: str = ""
+    asking: threading.local = field(default_factory=threading.local)
+    """In the thread that answers: `word`, the Authorization of the request."""
 
     def answer(self, path: str) -> Answer:
         for part, answer in self.faults.items():
@@ -52,7 +57,8 @@ def serving(root: Path) -> Iterator[Server]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            state.asked.append((self.command, self.path, self.headers.get("Authorization", "")))
+            state.asking.word = self.headers.get("Authorization", "")
+            state.asked.append((self.command, self.path, state.asking.word))
             status, headers, body = state.answer(self.path)
             self.send_response(status)
             for name, value in {"Content-Length": str(len(body)), **headers}.items():
@@ -175,6 +181,38 @@ def test_a_login_that_is_never_enough_ends(pulling: Pulling, challenge: str) -> 
     assert sent == ["", BASIC if "Basic" in challenge else "Bearer abc"]
     tokens = [(path, word) for _, path, word in server.asked if path.startswith("/token")]
     assert tokens in ([], [("/token?service=s&scope=p", BASIC)])
+
+
+def test_a_token_for_writing_serves_threads_that_read(tmp_path: Path, login: Callable[[str], None]) -> None:
+    """All are challenged at once; the server gives the same token to all, as one that makes them each second does."""
+    threads = 6
+    together = threading.Barrier(threads)
+    with serving(tmp_path) as server:
+        login(server.host)
+        reference = Reference.parse(f"{server.host}/ada/digits")
+        challenge = f'Bearer realm="http://{server.host}/token",service="s",scope="repository:ada/digits:'
+
+        def answer(path: str) -> Answer:
+            if path.startswith("/token"):
+                return 200, {}, b'{"token": "writer"}' if "push" in path else b'{"token": "reader"}'
+            word = server.asking.word
+            needed = ("Bearer writer",) if "uploads" in path else ("Bearer reader", "Bearer writer")
+            if not word:
+                together.wait(10)
+            scope = "pull,push" if "uploads" in path else "pull"
+            return (202, {}, b"") if word in needed else (401, {"WWW-Authenticate": f'{challenge}{scope}"'}, b"")
+
+        server.answer = answer  # type: ignore[method-assign]
+        client = client_for(reference, Patience(retries=0))
+
+        def ask(number: int) -> int:
+            path = "uploads/" if number == 0 else "sha256:0"
+            with client.ask(reference.address.join(f"{reference.api}/blobs/{path}"), {}, 20) as found:
+                return found.status
+
+        with ThreadPoolExecutor(threads) as pool:
+            assert [*pool.map(ask, range(threads))] == [202] * threads
+        client.close()
 
 
 @pytest.mark.parametrize("realm", ["ftp://HOST/token", "http://models.example.org/token", "http://a:b@HOST/token", ""])

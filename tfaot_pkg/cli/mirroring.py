@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tfaot_pkg.cli.artifacts import PlainHttpFlag
 from tfaot_pkg.cli.command import Result, Session, command
 from tfaot_pkg.ground.wording import counted
 
@@ -26,7 +27,14 @@ def mirror(
         str,
         typer.Argument(metavar="NAME|DIR|URL", help="The registry: a name (registry add), its folder, or its address."),
     ],
-    folder: Annotated[Path, typer.Argument(metavar="MIRROR", help="The mirror's folder: new, empty, or a mirror.")],
+    to: Annotated[
+        str,
+        typer.Argument(
+            metavar="MIRROR",
+            help="The mirror's folder: new, empty, or a mirror. Or a repository of an OCI registry: "
+            "oci://HOST/REPOSITORY.",
+        ),
+    ],
     *,
     packages: Annotated[
         list[str] | None,
@@ -43,23 +51,28 @@ def mirror(
     ] = False,
     # Readers that hold an older state may still ask for its files; 7 days as GRACE in registry/audit.py.
     grace: Annotated[str, typer.Option(help="Keep files that became unused less than this time ago.")] = "7d",
+    plain_http: PlainHttpFlag = False,
 ) -> Result:
-    """Copy a registry into a folder, byte for byte, or bring such a mirror up to date; all is verified on the way.
+    """Copy a registry byte for byte, or bring such a mirror up to date; all is verified on the way.
 
     Clients use the mirror with the same root: `registry add NAME MIRROR`, or the address that serves it. Only what
-    has changed is fetched, and an interrupted run is continued by the next one. The options of each run say what the
+    has changed is copied, and an interrupted run is continued by the next one. The options of each run say what the
     mirror has: all packages without --package.
 
     Examples: tfaot-pkg registry mirror cms /srv/mirror; tfaot-pkg registry mirror cms /media/disk --package digits
-    --arch x86_64
+    --arch x86_64; tfaot-pkg registry mirror cms oci://registry.example.org/cms/models
     """
     from tfaot_pkg.registry.audit import parse_period
     from tfaot_pkg.registry.mirror import Part
     from tfaot_pkg.registry.mirror import mirror as mirror_registry
+    from tfaot_pkg.registry.oci.reference import SCHEME, Reference
 
     part = Part(packages=tuple(packages or ()), channel=channel, architecture=arch)
     kept_for = parse_period(grace) if prune else None
-    done = mirror_registry(origin, folder, part, session.folders, progress=session.progress, grace=kept_for)
+    at = Reference.of_registry(to, plain_http=plain_http) if to.startswith(SCHEME) else Path(to)
+    if plain_http and isinstance(at, Path):
+        raise typer.BadParameter("--plain-http needs oci://HOST/REPOSITORY")
+    done = mirror_registry(origin, at, part, session.folders, progress=session.progress, grace=kept_for)
     return Result(document=done, text=_text(done))
 
 

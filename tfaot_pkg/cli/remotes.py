@@ -44,7 +44,10 @@ def add_registry(
     session: Session,
     name: NameArgument,
     url: Annotated[
-        str, typer.Argument(metavar="URL|DIR", help="The address of the registry's folder, https://..., or the folder.")
+        str,
+        typer.Argument(
+            metavar="URL|DIR", help="Its address: https://..., oci://HOST/REPOSITORY, s3://...; or its folder."
+        ),
     ],
     *,
     root: Annotated[
@@ -60,28 +63,34 @@ def add_registry(
     unsigned: Annotated[bool, typer.Option("--unsigned", help="Accept a registry without signatures.")] = False,
     allow_http: Annotated[bool, typer.Option("--allow-http", help="Accept plain http to another machine.")] = False,
 ) -> Result:
-    """Give a registry a name, and pin the root that verifies everything in it. It is on a server or in a folder.
+    """Give a registry a name, and pin the root that verifies everything in it.
 
     Get the root or its fingerprint from the registry's maintainer, and not from that server or folder.
 
     Examples: tfaot-pkg registry add cms https://models.example.org/registry --fingerprint 3f5c...;
-    tfaot-pkg registry add cms /media/mirror --root 1.root.json
+    tfaot-pkg registry add cms /media/mirror --root 1.root.json; tfaot-pkg registry add cms
+    oci://registry.example.org/cms/models --fingerprint 3f5c...
     """
-    from tfaot_pkg.registry.named import Trusting, add_remote
-    from tfaot_pkg.registry.places import bucket_meant
-    from tfaot_pkg.registry.remote.address import Address, is_url
+    from tfaot_pkg.ground.objects import BucketAddress
+    from tfaot_pkg.registry.named import Trusting, add_remote, address_meant
+    from tfaot_pkg.registry.remote.address import Address
 
-    is_folder, bucket = not is_url(url) and Path(url).is_dir(), bucket_meant(url)
-    address = Path(url) if is_folder else bucket or Address.parse(url, allow_http=allow_http)
+    address = address_meant(url, allow_http=allow_http)
+    if isinstance(address, Path) and not address.is_dir():
+        address = Address.parse(url)  # says what an address is
     trusting = Trusting(root=root, fingerprint=fingerprint, unsigned=unsigned)
     remote, is_new = add_remote(name, address, trusting, session.folders, progress=session.progress)
     lines = [f"{remote.name}: {remote.url} {'added' if is_new else 'was known already'}"]
     if remote.root is not None:
         lines.append(f"pinned root: {remote.fingerprint}")
     else:
-        who = "can write there" if is_folder or bucket else "controls that server, or the connection,"
+        who = (
+            "can write there"
+            if isinstance(address, Path | BucketAddress)
+            else "controls that server, or the connection,"
+        )
         lines.append(f"note: it is unsigned: whoever {who} can give you anything")
-    if remote.url.startswith("http://") and remote.allow_http:
+    if remote.allow_http and not remote.url.startswith("https://"):
         signed = "changes would be noticed, because it is signed; " if remote.root is not None else ""
         lines.append(f"note: plain http: {signed}what you fetch can be read and withheld on the way")
     return Result(document={**remote.as_dict(), "status": "added" if is_new else "known"}, text="\n".join(lines))

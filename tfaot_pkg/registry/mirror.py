@@ -1,4 +1,4 @@
-"""A copy of a registry in a folder, byte for byte, whole or in part: readers verify it as they verify its origin.
+"""A copy of a registry, byte for byte, whole or in part: readers verify it as they verify its origin.
 
 All is verified before it is kept, and nothing is trusted that a client of the origin would not trust. Blobs are
 written first, then what names them, `timestamp.json` of a signed registry last: so at every moment the mirror is what
@@ -21,6 +21,7 @@ from tfaot_pkg.errors import NetworkError, RegistryError, TfaotError, TrustError
 from tfaot_pkg.ground.documents import iso
 from tfaot_pkg.ground.http.site import Patience
 from tfaot_pkg.ground.keys import sha256_bytes
+from tfaot_pkg.ground.objects import BucketAddress
 from tfaot_pkg.ground.progress import Progress, Silent, Step
 from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.package.name import is_package_name, package_meant_by, spellings
@@ -35,9 +36,11 @@ from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.index import LIMIT as INDEX_LIMIT
 from tfaot_pkg.registry.index import IndexFile, shard_path, summaries_in
 from tfaot_pkg.registry.named import open_registry, remote_meant
+from tfaot_pkg.registry.oci.destination import OciDestination
+from tfaot_pkg.registry.oci.files import OciFiles
+from tfaot_pkg.registry.oci.reference import Reference
 from tfaot_pkg.registry.places import require_folder
 from tfaot_pkg.registry.reader import Requirement, unknown_package
-from tfaot_pkg.registry.remote.address import Address
 from tfaot_pkg.registry.remote.cache import RemoteCache
 from tfaot_pkg.registry.remote.files import HttpFiles, digest_in
 from tfaot_pkg.registry.remote.registry import open_remote
@@ -91,7 +94,7 @@ class Mirroring:
 
 def mirror(
     text: str,
-    to: Path,
+    to: Path | Reference,
     part: Part,
     folders: Folders,
     *,
@@ -104,8 +107,12 @@ def mirror(
     With `grace` what the origin does not name any more is removed, if it was replaced longer than that ago. Raises
     RegistryError (another folder, unknown package, a missing blob), TrustError, NetworkError, StorageError.
     """
-    require_folder(to, "a mirror")
-    destination: Destination = FolderDestination.at(to)
+    destination = _destination(to, folders)
+    if grace is not None and not isinstance(destination, FolderDestination):
+        raise RegistryError(
+            f"{destination.location} is in an OCI registry, which removes what no tag needs by itself",
+            hint="leave out --prune; its administrator decides when that happens",
+        )
     stop = threading.Event()
     origin = _open(text, destination.scratch, folders, progress, stop)
     registry = origin.registry
@@ -122,9 +129,9 @@ def mirror(
         copying.bring("mirror the index", found.index)
         copying.close(found.closing)
     collected = None
-    if grace is not None:
+    if grace is not None and isinstance(destination, FolderDestination):
         anchor = Anchor.of(destination.location, folders, found.bootstrap)
-        collected = collect(FolderRegistry.open(Path(destination.location), anchor=anchor), grace=grace)
+        collected = collect(FolderRegistry.open(destination.root, anchor=anchor), grace=grace)
     return Mirroring(
         folder=destination.location,
         origin=found.mirrored.origin,
@@ -138,6 +145,13 @@ def mirror(
         expires=found.expires,
         collected=collected,
     )
+
+
+def _destination(to: Path | Reference, folders: Folders) -> Destination:
+    if isinstance(to, Reference):
+        return OciDestination.at(to, folders)
+    require_folder(to, "a mirror")
+    return FolderDestination.at(to)
 
 
 def _require_same(destination: Destination, mirrored: Mirrored) -> None:
@@ -227,17 +241,17 @@ class _Origin(Protocol):
 
 def _open(text: str, scratch: Path, folders: Folders, progress: Progress, stop: threading.Event) -> _Origin:
     remote = remote_meant(text, folders)
-    if remote is None or not isinstance(remote.address, Address):
+    if remote is None or isinstance(remote.address, Path | BucketAddress):
         return _Storage(registry=open_registry(text, folders, progress=progress))
-    files = HttpFiles(
-        address=remote.address,
-        cache=RemoteCache(root=scratch),
-        patience=Patience.of_user(),
-        progress=_Stoppable(stop),
-        uses_copies=False,
+    cache, stoppable = RemoteCache(root=scratch), _Stoppable(stop)
+    files = (
+        OciFiles.of(remote.address, cache, progress=stoppable, uses_copies=False)
+        if isinstance(remote.address, Reference)
+        else HttpFiles(
+            address=remote.address, cache=cache, patience=Patience.of_user(), progress=stoppable, uses_copies=False
+        )
     )
-    opened = open_remote(remote.address, remote.root, folders, progress=progress, files=files)
-    return _Server(registry=opened, files=files)
+    return _Server(registry=open_remote(files, remote.root, folders), files=files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.ground.documents import read, read_json, write
@@ -22,6 +23,8 @@ from tfaot_pkg.ground.storage import storage_errors
 from tfaot_pkg.registry.bucket import BucketStorage
 from tfaot_pkg.registry.files.files import Files, FolderFiles, MissingFile
 from tfaot_pkg.registry.files.layout import is_sha256
+from tfaot_pkg.registry.oci.reference import SCHEME as OCI
+from tfaot_pkg.registry.oci.reference import Reference
 from tfaot_pkg.registry.places import Place, bucket_meant, open_at
 from tfaot_pkg.registry.reader import meant, names_like
 from tfaot_pkg.registry.remote.address import Address, NamedServers, is_url
@@ -30,17 +33,29 @@ from tfaot_pkg.registry.trust.client import Anchor
 from tfaot_pkg.registry.trust.keys import ROOT
 from tfaot_pkg.registry.trust.roles import limit_of, metadata_path
 
+if TYPE_CHECKING:
+    from tfaot_pkg.registry.remote.files import HttpFiles
+
+Distant: TypeAlias = "Address | Reference"
+"""A server, or a repository of an OCI registry: both can only be read."""
 _HINT = "restore it from a backup, or delete it and add them again"
 # The limit of python-tuf's client: a server could otherwise send new roots forever.
 _MAX_ROOTS = 256
 
 
+def address_meant(text: str, *, allow_http: bool) -> Distant | Place:
+    """The server, repository or bucket that `text` means; all else is a folder (or a name). Raises TfaotError."""
+    if text.startswith(OCI):
+        return Reference.of_registry(text, plain_http=allow_http)
+    return bucket_meant(text) or (Address.parse(text, allow_http=allow_http) if is_url(text) else Path(text))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remote:
-    """A registry under a name of the user's, on a server, in a folder or in a bucket; without `root` it is unsigned."""
+    """A registry under a name of the user's, wherever it is; without `root` it is unsigned."""
 
     name: str
-    address: Address | Place
+    address: Distant | Place
     root: bytes | None
 
     @property
@@ -50,6 +65,8 @@ class Remote:
 
     @property
     def allow_http(self) -> bool:
+        if isinstance(self.address, Reference):
+            return self.address.plain_http
         return isinstance(self.address, Address) and self.address.allow_http
 
     @property
@@ -120,9 +137,7 @@ class _Known:
         return cls(url=remote.url, allow_http=remote.allow_http, root=root)
 
     def remote(self, name: str) -> Remote:
-        address: Address | Place = bucket_meant(self.url) or (
-            Address.parse(self.url, allow_http=self.allow_http) if is_url(self.url) else Path(self.url)
-        )
+        address = address_meant(self.url, allow_http=self.allow_http)
         return Remote(name=name, address=address, root=self.root.encode() if self.root is not None else None)
 
 
@@ -157,7 +172,7 @@ class Trusting:
 
 
 def add_remote(
-    name: str, address: Address | Place, trusting: Trusting, folders: Folders, *, progress: Progress
+    name: str, address: Distant | Place, trusting: Trusting, folders: Folders, *, progress: Progress
 ) -> tuple[Remote, bool]:
     """Make a registry known under `name`, after it was reached and its signatures were verified.
 
@@ -173,9 +188,7 @@ def add_remote(
     elif isinstance(address, BucketAddress):
         files = BucketStorage.at(address)
     else:
-        from tfaot_pkg.registry.remote.files import HttpFiles  # folders need no HTTP
-
-        files = HttpFiles.at(address, folders, progress=progress)
+        files = _files_at(address, folders, progress=progress, offline=False)
     root = None if trusting.unsigned else _root(files, trusting)
     opened = _opened(address, root, folders, progress=progress)
     # Unsigned, the server alone is trusted for ever: never choose that by mistake.
@@ -324,14 +337,25 @@ def open_registry(text: str | None, folders: Folders, *, progress: Progress, off
 
 
 def _opened(
-    address: Address | Place, root: bytes | None, folders: Folders, *, progress: Progress, offline: bool = False
+    address: Distant | Place, root: bytes | None, folders: Folders, *, progress: Progress, offline: bool = False
 ) -> StaticRegistry:
     """The registry at `address`, whose trusted root is `root`. Raises as `open_registry`."""
-    if not isinstance(address, Address):
+    if isinstance(address, Path | BucketAddress):
         return open_at(address, anchor=Anchor.of(str(address), folders, root))
     from tfaot_pkg.registry.remote.registry import open_remote
 
-    return open_remote(address, root, folders, progress=progress, offline=offline)
+    return open_remote(_files_at(address, folders, progress=progress, offline=offline), root, folders)
+
+
+def _files_at(address: Distant, folders: Folders, *, progress: Progress, offline: bool) -> HttpFiles:
+    # Here, because folders need no HTTP.
+    if isinstance(address, Reference):
+        from tfaot_pkg.registry.oci.files import OciFiles
+
+        return OciFiles.of_user(address, folders, progress=progress, offline=offline)
+    from tfaot_pkg.registry.remote.files import HttpFiles
+
+    return HttpFiles.at(address, folders, progress=progress, offline=offline)
 
 
 def _unknown(text: str | None, folder: Path, folders: Folders) -> RegistryError:
@@ -356,14 +380,12 @@ def remote_meant(text: str, folders: Folders) -> Remote | None:
     address.
     """
     remotes = Remotes.of(folders)
-    if bucket := bucket_meant(text):
-        return remotes.at(bucket.url)
-    if not is_url(text):
+    address = address_meant(text, allow_http=True)  # the registry may have been added with --allow-http
+    if isinstance(address, Path):
         # A folder that was added has a pinned root, also for who names it by its path.
         return remotes.find(text) or remotes.at(os.path.abspath(text))
-    address = Address.parse(text, allow_http=True)  # the registry may have been added with --allow-http
     known = remotes.at(address.url)
-    if known is None:
+    if known is None and not isinstance(address, BucketAddress):
         raise RegistryError(
             f"{address.url} is not a known registry, so it has no trust root",
             hint=f"tfaot-pkg registry add NAME {address.url} --root FILE (or --fingerprint SHA256; "
@@ -379,12 +401,23 @@ def place_meant(text: str | None, folders: Folders) -> Place:
     text = text if text is not None else standing_registry(Settings.of_file(folders))
     if text is None:
         return folders.registry
+    if text.startswith(OCI):
+        raise _only_mirrored(text)
     remote = remote_meant(text, folders)
-    if remote is not None and not isinstance(remote.address, Address):
+    if remote is not None and isinstance(remote.address, Path | BucketAddress):
         return remote.address
+    if remote is not None and isinstance(remote.address, Reference):
+        raise _only_mirrored(remote.url)
     if remote is not None:
         raise RegistryError(
             f"{text} is on a server ({remote.url}), which can only be read",
             hint="run the command where the registry's folder is, with --registry DIR",
         )
     return bucket_meant(text) or Path(text)
+
+
+def _only_mirrored(text: str) -> RegistryError:
+    return RegistryError(
+        f"{text} is in an OCI registry, where nobody can publish: two at once would lose each other's packages",
+        hint=f"publish into a folder or bucket, then: tfaot-pkg registry mirror DIR|s3://BUCKET/PREFIX {text}",
+    )

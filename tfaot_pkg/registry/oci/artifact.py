@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 ARTIFACT = "application/vnd.tfaot.package.v1"
 _CONFIG = "application/vnd.tfaot.package.config.v1+json"
 _ARCHIVE = "application/vnd.tfaot.package.prefix.v1.tar+gzip"
-_EMPTY_TYPE, EMPTY = "application/vnd.oci.empty.v1+json", b"{}"
+EMPTY_TYPE, EMPTY = "application/vnd.oci.empty.v1+json", b"{}"
 """Type and content of the config of what has none (image-spec, "Guidance for an Empty Descriptor")."""
 _ENVELOPE, _CYCLONEDX = "application/vnd.dsse.envelope.v1+json", "application/vnd.cyclonedx+json"
 _SLSA = "https://slsa.dev/provenance/v1"
@@ -41,7 +41,7 @@ LIMIT = 4 << 20
 _MOST = 1000
 """Manifests in an index and layers in a manifest that are looked at."""
 
-_TITLE = "org.opencontainers.image.title"
+TITLE = "org.opencontainers.image.title"
 _ANNOTATED = "org.opencontainers.image."
 _LONGEST = 2_000
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}  # Go's names, which the image-spec asks for
@@ -125,9 +125,9 @@ def _tree(entry: RegistryEntry, homepage: str) -> TreeArtifact:
     # Whether a version is yanked, or has other architectures, changes: the same package must have the same digests.
     line = replace(entry, yanked=None, retired="", others=()).line()
     stem = archive_name(entry).removesuffix(".tar.gz")
-    layers = {PREFIX: Descriptor.of(entry.blobs[PREFIX], _ARCHIVE, {_TITLE: archive_name(entry)})}
+    layers = {PREFIX: Descriptor.of(entry.blobs[PREFIX], _ARCHIVE, {TITLE: archive_name(entry)})}
     if ATTESTATION in entry.blobs:
-        layers[ATTESTATION] = Descriptor.of(entry.blobs[ATTESTATION], _ENVELOPE, {_TITLE: f"{stem}.intoto.json"})
+        layers[ATTESTATION] = Descriptor.of(entry.blobs[ATTESTATION], _ENVELOPE, {TITLE: f"{stem}.intoto.json"})
     document = {
         "mediaType": MANIFEST,
         "artifactType": ARTIFACT,
@@ -141,7 +141,7 @@ def _tree(entry: RegistryEntry, homepage: str) -> TreeArtifact:
     if ATTESTATION in layers:
         referring[_ENVELOPE] = (layers[ATTESTATION], {"in-toto.io/predicate-type": _SLSA})
     if SBOM in entry.blobs:
-        title = {_TITLE: f"{stem}.cdx.json"}
+        title = {TITLE: f"{stem}.cdx.json"}
         referring[_CYCLONEDX] = (Descriptor.of(entry.blobs[SBOM], _CYCLONEDX, title), {})
     return TreeArtifact(
         manifest=manifest,
@@ -155,7 +155,7 @@ def _referrer(subject: Descriptor, kind: str, layer: Descriptor, annotations: Ma
     document = {
         "mediaType": MANIFEST,
         "artifactType": kind,
-        "config": Descriptor.of(EMPTY, _EMPTY_TYPE).as_dict(),
+        "config": Descriptor.of(EMPTY, EMPTY_TYPE).as_dict(),
         "layers": [layer.as_dict()],
         "subject": Descriptor.of(subject.blob, subject.media_type).as_dict(),
         "annotations": annotations,
@@ -193,10 +193,10 @@ def with_referrers(before: bytes | None, new: Sequence[Manifest], where: str) ->
     """The index `before` with `new` in it; None if it has them all. Raises RegistryError if it is none."""
     listed: list[object] = []
     if before is not None:
-        value = _object(before, where)
+        value = parsed(before, where)
         found = value.get("manifests")
         if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-            raise _no_manifest(where, "it lists no manifests")
+            raise unreadable(where, "it lists no manifests")
         listed = found
     there = {one.get("digest") for one in listed if isinstance(one, dict)}
     added = [one.descriptor.as_dict() for one in new if one.descriptor.digest not in there]
@@ -207,10 +207,13 @@ def with_referrers(before: bytes | None, new: Sequence[Manifest], where: str) ->
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Described:
+class Described:
+    """A descriptor that was read."""
+
     digest: str
     size: int
     platform: Mapping[str, object] = field(default_factory=dict)
+    annotations: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.digest.startswith("sha256:"):
@@ -221,24 +224,28 @@ class _Described:
     def blob(self) -> BlobRef:
         return BlobRef(sha256=self.digest.removeprefix("sha256:"), size=self.size)
 
+    @property
+    def title(self) -> str:
+        return str(self.annotations.get(TITLE, ""))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Index:
-    manifests: tuple[_Described, ...]
+    manifests: tuple[Described, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Manifest:
-    config: _Described
-    layers: tuple[_Described, ...]
+    config: Described
+    layers: tuple[Described, ...]
 
 
 def chosen_manifest(body: bytes, machine: str, where: str) -> BlobRef | None:
     """The manifest for `machine` if `body` is an index, None if it is a manifest. Raises RegistryError."""
-    value = _object(body, where)
+    value = parsed(body, where)
     if "manifests" not in value:
         return None
-    listed = [(one, one.platform.get("architecture")) for one in _converted(_Index, value, where).manifests[:_MOST]]
+    listed = [(one, one.platform.get("architecture")) for one in converted(_Index, value, where).manifests[:_MOST]]
     wanted = _MACHINES.get(machine, machine)
     chosen = next((one for one, architecture in listed if architecture == wanted), None)
     if chosen is None:
@@ -247,7 +254,7 @@ def chosen_manifest(body: bytes, machine: str, where: str) -> BlobRef | None:
             f"{where} has nothing for {machine}: it is for {there}", hint="--arch takes that of another architecture"
         )
     if chosen.size > LIMIT:
-        raise _no_manifest(where, f"its manifest has {chosen.size} bytes")
+        raise unreadable(where, f"its manifest has {chosen.size} bytes")
     return chosen.blob
 
 
@@ -270,15 +277,15 @@ class Content:
 
 def content_of(body: bytes, where: str) -> Content:
     """What the manifest `body` of a package refers to. Raises RegistryError."""
-    value = _object(body, where)
+    value = parsed(body, where)
     if value.get("artifactType") != ARTIFACT:
         raise RegistryError(
             f"{where} is not a package of tfaot-pkg: its type is {str(value.get('artifactType'))[:80]!r}",
             hint="check the address; `tfaot-pkg export --oci` makes such artifacts",
         )
-    manifest = _converted(_Manifest, value, where)
+    manifest = converted(_Manifest, value, where)
     if manifest.config.size > LIMIT:
-        raise _no_manifest(where, f"its config has {manifest.config.size} bytes")
+        raise unreadable(where, f"its config has {manifest.config.size} bytes")
     return Content(config=manifest.config.blob, layers=tuple(layer.blob for layer in manifest.layers[:_MOST]))
 
 
@@ -291,7 +298,7 @@ def entry_of(config: bytes, content: Content, where: str) -> RegistryEntry:
             raise ValueError("it names no package")
         (line,) = parse_lines(config, where, current_name(name))
     except ValueError as error:
-        raise _no_manifest(where, f"its config is no index line: {error}") from None
+        raise unreadable(where, f"its config is no index line: {error}") from None
     if line.entry is None or line.of or value.get("v") == TREE_SCHEMA:
         raise RegistryError(f"{where} is of a form that this version cannot read", hint="upgrade tfaot-pkg")
     entry = line.entry
@@ -300,22 +307,22 @@ def entry_of(config: bytes, content: Content, where: str) -> RegistryEntry:
     return entry
 
 
-def _object(body: bytes, where: str) -> dict[str, object]:
+def parsed(body: bytes, where: str) -> dict[str, object]:
     try:
         value = read_json(body)
     except (ValueError, RecursionError) as error:
-        raise _no_manifest(where, str(error)) from None
+        raise unreadable(where, str(error)) from None
     if not isinstance(value, dict):
-        raise _no_manifest(where, "it is not an object")
+        raise unreadable(where, "it is not an object")
     return value
 
 
-def _converted(kind: type[_T], value: object, where: str) -> _T:
+def converted(kind: type[_T], value: object, where: str) -> _T:
     try:
         return convert(kind, value)
     except ValueError as error:
-        raise _no_manifest(where, str(error)) from None
+        raise unreadable(where, str(error)) from None
 
 
-def _no_manifest(where: str, why: str) -> RegistryError:
+def unreadable(where: str, why: str) -> RegistryError:
     return RegistryError(f"{where} is not a readable manifest: {why}", hint="check the address of the artifact")

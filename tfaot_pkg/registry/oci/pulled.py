@@ -112,7 +112,9 @@ def opened(
     reference = Reference.parse(text, plain_http=plain_http)
     if not reference.tag and not reference.digest:
         raise RegistryError(
-            f"{text} names no tag", hint="write oci://HOST/REPOSITORY:TAG; a version's tag is its number"
+            f"{text} names no tag",
+            hint="write oci://HOST/REPOSITORY:TAG; a version's tag is its number. If a "
+            "registry is there: registry add NAME oci://HOST/REPOSITORY, and install PACKAGE --registry NAME",
         )
     patience = Patience.of_user()
     client = client_for(reference, patience)

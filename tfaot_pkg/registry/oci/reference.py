@@ -63,6 +63,22 @@ class Reference:
             plain_http=plain_http,
         )
 
+    @classmethod
+    def of_registry(cls, text: str, *, plain_http: bool = False) -> Reference:
+        """Read `oci://HOST/REPOSITORY`, where a registry is. Raises RegistryError."""
+        found = cls.parse(text, plain_http=plain_http)
+        if found.tag or found.digest:
+            raise RegistryError(
+                f"{text} is the address of an artifact, not of a registry",
+                hint="a registry has a repository without tag and digest: oci://HOST/REPOSITORY; `tfaot-pkg install "
+                "oci://HOST/REPOSITORY:TAG` installs an artifact",
+            )
+        return found
+
+    @property
+    def url(self) -> str:
+        return f"{SCHEME}{self}"
+
     def __str__(self) -> str:
         return (
             f"{self.host}/{self.repository}" + f":{self.tag}" * bool(self.tag) + f"@{self.digest}" * bool(self.digest)

@@ -63,7 +63,10 @@ class HttpStore:
         try:
             yield made
         finally:
-            made._client.close()
+            made.close()
+
+    def close(self) -> None:
+        self._client.close()
 
     def has(self, blob: BlobRef) -> bool:
         return self._is_there(self._url(f"blobs/sha256:{blob.sha256}"))

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import BinaryIO, Generic, TypeVar
+from typing import BinaryIO, ClassVar, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from tfaot_pkg.errors import NetworkError, TfaotError, TrustError
@@ -68,6 +68,7 @@ class HttpFiles:
     """Whether the cache answers if no server does."""
     client: Client | None = None
     """Who asks; by default one that knows nothing of the registry but its address."""
+    address_hint: ClassVar[str] = "check the address: it is that of the folder with config.json"
     _transfer: Transfer = field(init=False)
     _unconfirmed: dict[str, Copy] = field(init=False, default_factory=dict)
     _ahead: Ahead[_Asked] | None = field(init=False, default=None)
@@ -85,7 +86,12 @@ class HttpFiles:
     def location(self) -> str:
         return self.address.url.rstrip("/")
 
+    def place_of(self, path: str) -> str:
+        """Where a file of the registry is, below the address. Raises as `get`."""
+        return path
+
     def get(self, path: str, limit: int) -> bytes:
+        path = self.place_of(path)
         digest = digest_in(path)
         return self._content(path, digest, limit) if digest else self._newest(path, limit)
 
@@ -100,6 +106,7 @@ class HttpFiles:
     @contextmanager
     def open(self, path: str, limit: int) -> Iterator[BinaryIO]:
         """The file, open at its start. With a digest in its path: checked, from the cache or into it."""
+        path = self.place_of(path)
         digest = digest_in(path)
         if not digest:
             with tempfile.TemporaryFile() as file:
@@ -166,6 +173,7 @@ class HttpFiles:
 
     def move(self, path: str, limit: int, final: Path) -> None:
         """Make the content at `path`, which has a digest in it, the file `final` beside the cache, and not keep it."""
+        path = self.place_of(path)
         digest = digest_in(path)
         self._refuse_offline(path)
         self._download(path, digest, limit)

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 
 from tfaot_pkg.errors import RegistryError, TrustError
 from tfaot_pkg.ground.documents import read_json
-from tfaot_pkg.ground.progress import Progress
 from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.registry import index
 from tfaot_pkg.registry.files.files import MissingFile
 from tfaot_pkg.registry.files.layout import INDEX, SEARCH
 from tfaot_pkg.registry.index import LIMIT, IndexFile
-from tfaot_pkg.registry.remote.address import Address
 from tfaot_pkg.registry.remote.files import HttpFiles
 from tfaot_pkg.registry.static import Index, PlainIndex, StaticRegistry, UnknownFormat, read_config
 from tfaot_pkg.registry.trust.client import Anchor, SignedIndex
@@ -93,27 +91,17 @@ class RemoteRegistry(StaticRegistry):
         return self.signed
 
 
-def open_remote(
-    address: Address,
-    root: bytes | None,
-    folders: Folders,
-    *,
-    progress: Progress,
-    offline: bool = False,
-    files: HttpFiles | None = None,
-) -> RemoteRegistry:
-    """The registry at `address`. `root` is the trusted root; None accepts an unsigned registry. `files` are those of
-    that address, by default with the user's cache.
+def open_remote(files: HttpFiles, root: bytes | None, folders: Folders) -> RemoteRegistry:
+    """The registry with these files. `root` is the trusted root; None accepts an unsigned registry.
 
     Raises NetworkError, RegistryError (no registry, unknown format), TrustError (it has lost its signatures).
     """
-    files = files or HttpFiles.at(address, folders, progress=progress, offline=offline)
     try:
         config = read_config(files)
     except MissingFile as error:
         raise RegistryError(
             f"{files.location} is not a registry: {error.message}",
-            hint="check the address: it is that of the folder with config.json",
+            hint=files.address_hint,
         ) from error
     # Its hint says to upgrade; the address is right.
     except UnknownFormat:
@@ -121,8 +109,7 @@ def open_remote(
     except RegistryError as error:
         raise RegistryError(
             error.message,
-            hint="check the address: it is that of the folder with the registry's config.json. If it is right, "
-            "tell the registry's maintainer",
+            hint=f"{files.address_hint}. If it is right, tell the registry's maintainer",
         ) from error
     if root is None:
         files.confirm()
