@@ -104,6 +104,7 @@ def publish(registry: FolderRegistry, folder: Path, model: str, version: str) ->
         registry.publish(package.entry, package.blobs)
 
 
+@pytest.mark.slow
 def test_a_signed_registry_is_brought_there_and_read_with_its_root(
     repository: Repository, require_program: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -138,8 +139,10 @@ def test_a_signed_registry_is_brought_there_and_read_with_its_root(
     repository.origin.yank("digits", "2.0", "wrong numbers")
     repository.mirror()
     assert "wrong numbers" in tfaot("show", "digits@2.0", "--registry", "near").stdout
-    done = json.loads(tfaot("resolve", "digits", "--registry", "near", "--json").stdout)
-    assert "1.0" in json.dumps(done)
+    lock: list[str | Path] = ["--lock", tmp_path / "tfaot.lock"]
+    tfaot("resolve", "digits", "--registry", "near", *lock)
+    tfaot("install", "--locked", *lock, "--prefix", tmp_path / "locked")
+    assert (tmp_path / "locked" / "share" / "tfaot-model-digits").is_dir()
 
     # The state of before is signed as well, and older than what was seen here.
     repository.put_index(old)
@@ -159,6 +162,7 @@ def test_a_signed_registry_is_brought_there_and_read_with_its_root(
     assert json.loads(tfaot("registry", "verify", "copied", "--json").stdout)["ok"]
 
 
+@pytest.mark.slow
 def test_a_mirror_that_is_killed_before_any_of_its_writes_is_the_old_or_the_new_one(
     repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,6 +241,7 @@ def test_what_is_not_one_writer_s_mirror_is_refused(repository: Repository, tmp_
     assert repository.index() == index.body
 
 
+@pytest.mark.slow
 def test_a_part_says_what_it_lacks_and_unsigned_registries_are_read_too(repository: Repository, tmp_path: Path) -> None:
     publish(repository.origin, tmp_path, "taus", "1.0")
     assert repository.mirror("--package", "taus")["part"] == "tfaot-model-taus"
