@@ -27,6 +27,8 @@ wanted=(
   groff:groff-base
   systemd-analyze:systemd
   groovy:groovy
+  zsh:zsh
+  fish:fish
   node:nodejs
   npm:npm
   munged:munge

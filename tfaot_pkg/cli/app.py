@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
+from typer.completion import install_callback, show_callback
 
 from tfaot_pkg._version import __version__
 from tfaot_pkg.cli import (
@@ -29,6 +30,9 @@ from tfaot_pkg.cli.command import DebugFlag, JsonFlag
 from tfaot_pkg.cli.groups import Group
 from tfaot_pkg.cli.run import run_commands, run_program
 from tfaot_pkg.ground.wording import say
+
+if TYPE_CHECKING:
+    from typer._click import Context
 
 _NAME = "tfaot-pkg"
 _HELP = """A package manager for compiled models: one YAML spec in, a verified native library package out.
@@ -53,6 +57,9 @@ _NOT_GIVEN = {
     **{group: {"help": False} for group in _GROUPS},
 }
 """Typer's own flags. Without these defaults it imports pydantic to convert None: 0.1 of 0.27 s of `COMMAND --help`."""
+
+
+_COMPLETION = {"--install-completion": install_callback, "--show-completion": show_callback}
 
 
 class _Commands(Group):
@@ -80,6 +87,13 @@ class _Commands(Group):
         "remove": "uninstall",
         "toolchains": "toolchain",
     }
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        # Typer's flags find out which shell runs, and take no name: in bash, `--show-completion zsh` printed bash's.
+        # Options of this program's own with a name would make it import pydantic at each start.
+        if len(args) == 2 and args[0] in _COMPLETION:
+            _COMPLETION[args[0]](ctx, ctx.command.params[0], args[1])
+        return super().parse_args(ctx, args)
 
 
 app = typer.Typer(
