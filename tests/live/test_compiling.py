@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import pydoc
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tfaot_pkg
 from tests.kept import REPOSITORY
 from tests.live.conftest import Run, environment, frontend_python
+from tests.samples import Sample
 from tfaot_pkg.frontends.toolchain.definition import NEWEST_VERSION
 from tfaot_pkg.frontends.toolchain.environment import ensure
 from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.ground.settings import Folders
 
 TAGGER = REPOSITORY / "examples" / "from-onnx" / "tagger.onnx"
+KERNEL = ("ipykernel==7.4.0", "nbclient==0.11.0", "numpy==2.4.6")
 JAX = ("jax==0.10.2", "numpy==2.4.6", "flax", "equinox", "flatbuffers")
 FRAMES = ("jax==0.10.2", "numpy==2.4.6", "pandas==3.1.1", "polars")
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
@@ -49,6 +53,12 @@ def test_a_model_proto_and_a_path_are_compiled_saved_and_published(
     assert found["installed"] == ["tfaot-model-tagger", "installed"]
     assert found["published"] == ["tagger", "published", True]
     assert found["again"] == ["already published", False]
+    assert found["benchmark"][0][1] == [1], found["benchmark"]
+    # The same graph, whether it was compiled here or is an installed package.
+    for page in (found["page"], found["loaded page"]):
+        assert (
+            "<summary>graph</summary>" in page and page.count("<rect") > 5 and "verified against ONNX Runtime" in page
+        )
     errors = found["errors"]
     assert errors["unknown"][1] == "a builtins.object is no model that tfaot-pkg knows"
     assert errors["missing"][0] == "SpecError" and "no such file or folder" in errors["missing"][1]
@@ -76,6 +86,8 @@ def test_modules_of_pytorch_are_exported_here(shared_home_folder: Path, run_prog
     assert found["same"] and found["again"] < 0.3
     assert found["order"] == ["x", "mask"]
     assert found["changes"]
+    assert found["no copy"] and found["strided"] and found["out"], "tensors and arrays are read and written in place"
+    assert found["gradient"] == "model(tensor.detach())"
     assert found["without"][0] == "a module of PyTorch needs an example of its inputs"
 
 
@@ -99,6 +111,29 @@ def test_models_of_keras_and_modules_of_tensorflow_are_saved(shared_home_folder:
     for name, (off, verdict, again) in found.items():
         assert off < 1e-5 and "verified against tensorflow" in verdict, name
         assert again < 0.3
+
+
+def test_the_path_of_a_saved_model_is_compiled(shared_home: Path, samples: dict[str, Sample]) -> None:
+    sample = samples["digits"]
+    model = tfaot_pkg.compile(REPOSITORY / "recipes/tfaot-model-digits/all/saved_model", name="digits", quiet=True)
+    found = model(**sample.inputs)
+    assert model.report.verdict.startswith("tfaot-model-digits 1.0.0: verified against tensorflow")
+    for name, answers in sample.answers.items():
+        np.testing.assert_allclose(found[name], answers, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.nightly
+def test_a_real_kernel_shows_progress_below_the_cell(shared_home_folder: Path, run_program: Run) -> None:
+    """In Jupyter's kernel the stages are one output, which changes; the model is shown as HTML."""
+    python = environment(shared_home_folder, *KERNEL)
+    # A version of its own, because what was built before has no stages.
+    found = run_program(python, "notebook", str(time.time_ns()))
+    assert found["errors"] == []
+    assert found["first"]["kinds"] == ["display_data", "execute_result"], "one line of progress, and the model"
+    assert found["updates"] > 3
+    for stage in ("validate (", "package ("):
+        assert stage in found["first"]["progress"]
+    assert "<summary>graph</summary>" in found["first"]["page"] and "verified against" in found["first"]["page"]
 
 
 def test_the_notebook_of_the_examples_runs(shared_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

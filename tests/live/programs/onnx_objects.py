@@ -18,6 +18,7 @@ jet, tracks = (np.random.default_rng(0).normal(size=size).astype("float32") for 
 of_proto, of_path = tfaot_pkg.compile(proto, name="tagger", quiet=True), tfaot_pkg.compile(path, quiet=True)
 installed = of_path.save(folder / "prefix")
 published, again = (of_path.publish(folder / "registry") for _ in range(2))
+measured = of_path.benchmark(batch_sizes=[1], rounds=1)
 errors = {}
 for name, wrong in {
     "unknown": lambda: tfaot_pkg.compile(object()),
@@ -38,5 +39,8 @@ RESULT = {
     "installed": [installed.name, installed.status],
     "published": [published.entry.model, published.status, published.created],
     "again": [again.status, again.created],
+    "benchmark": [[each.name, [cell.batch_size for cell in each.cells]] for each in measured.engines],
+    "page": of_path._repr_html_(),
+    "loaded page": tfaot_pkg.load("tagger", prefix=folder / "prefix")._repr_html_(),
     "errors": errors,
 }
