@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
 import inspect
+import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.test_loader import NAMES, _library, _rows
 from tests.wording import reported
+from tfaot_pkg.ground.process import run
 from tfaot_pkg.ground.signature import DType
 from tfaot_pkg.runtime import quick
+from tfaot_pkg.runtime.given import shared
 from tfaot_pkg.runtime.loader import Model, RunError, load
 
 BIAS = np.array([0, 10, 20], "float32")
@@ -143,6 +148,60 @@ def test_long_calls_let_other_threads_run() -> None:
     assert quick._release_at({}) == 1
 
 
+class _Tensor:
+    """A tensor of another library, which only its memory can be had of."""
+
+    def __init__(self, values: np.ndarray, *, fails: bool = False) -> None:
+        self._values, self._fails, self.requires_grad = values, fails, fails
+
+    def __dlpack__(self, **options: Any) -> object:
+        if self._fails:
+            raise BufferError("Can't export tensors that require gradient")
+        return self._values.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._values.__dlpack_device__()
+
+    def __array__(self, *_: object, **__: object) -> None:
+        raise RuntimeError("not by copying")
+
+
+def test_tensors_are_read_where_they_are(model: Model) -> None:
+    rows = _rows(2)
+    assert np.shares_memory(shared("affine", "x", _Tensor(rows)), rows)
+    np.testing.assert_array_equal(model(BIAS, _Tensor(rows))["y"], 2 * rows + BIAS)
+    with reported(RunError):
+        model(BIAS, _Tensor(rows, fails=True))
+
+
+_WAIT = """
+#include <unistd.h>
+volatile int flag, seen;
+void wait_for_the_flag(void) {
+  for (int i = 0; i < 60000 && !flag; ++i) usleep(1000);
+  seen = flag;
+}
+"""
+
+
+@pytest.mark.parametrize("quickly", [True, False])
+def test_another_thread_runs_during_a_long_call(model: Model, tmp_path: Path, quickly: bool) -> None:
+    (tmp_path / "wait.c").write_text(_WAIT)
+    run(["gcc", "-shared", "-fPIC", tmp_path / "wait.c", "-o", tmp_path / "wait.so"])
+    waiting = ctypes.CDLL(str(tmp_path / "wait.so"))
+    flag, seen = (ctypes.c_int.in_dll(waiting, name) for name in ("flag", "seen"))
+    model.batch_costs[model.target] = {2: 30_000.0, 4: 60_000.0}
+    rows = _rows(4) if quickly else _rows(4).tolist()
+    assert (model._quick(BIAS, rows) is not None) is quickly
+    # The library's code waits, without Python, until the other thread of Python has run.
+    ctypes.CDLL(str(model.path)).the_table_during(ctypes.cast(waiting.wait_for_the_flag, ctypes.c_void_p))
+    caller = threading.Thread(target=model, args=(BIAS, rows))
+    caller.start()
+    flag.value = 1
+    caller.join(120)
+    assert seen.value == 1
+
+
 def test_dtypes_are_types_for_numpy(model: Model) -> None:
     assert [np.zeros(2, tensor.dtype).dtype for tensor in model.signature.inputs] == [np.dtype("float32")] * 2
     assert np.dtype(DType.BFLOAT16) == np.dtype("uint16")
@@ -152,3 +211,31 @@ def test_a_notebook_shows_signature_and_sizes(model: Model) -> None:
     page = model._repr_html_()
     for part in ("affine 1.2.0", "<td>bias-in</td><td>float32</td><td>[3]</td>", "[N, 3]", "rows: 2, 4"):
         assert part in page
+
+
+def test_a_notebook_draws_the_graph_of_a_package(model: Model, tmp_path: Path) -> None:
+    share, library = tmp_path / "share" / "tfaot-model-affine", tmp_path / "lib" / model.path.name
+    share.mkdir(parents=True)
+    library.parent.mkdir()
+    library.write_bytes(model.path.read_bytes())
+    nodes = [
+        {"name": "x", "op": "Placeholder", "kind": "input", "inputs": [], "dtype": "float32", "shape": [None, 3]},
+        {
+            "name": "affine",
+            "op": "Scale<2>",
+            "kind": "operation",
+            "inputs": [0],
+            "dtype": "float32",
+            "shape": [None, 3],
+        },
+        {"name": "y", "op": "Identity", "kind": "output", "inputs": [1], "dtype": "float32", "shape": [None, 3]},
+    ]
+    for written, drawn in (
+        ({"nodes": nodes}, True),
+        ({"nodes": nodes[:1] * 60}, False),  # too many for a notebook
+        ({"nodes": "none"}, False),
+    ):
+        (share / "graph.json").write_text(json.dumps(written))
+        page = load(library)._repr_html_()
+        assert ("<summary>graph</summary>" in page, "Scale&lt;2&gt;" in page) == (drawn, drawn), written
+    assert "<summary>" not in model._repr_html_(), "a library alone"

@@ -28,7 +28,6 @@ from tests.provenance.materials import make_materials
 from tests.registry.conftest import MakePackage, make_package, registry
 from tests.registry.signing import make_signed
 from tests.spec.test_tuning import TUNING
-from tfaot_pkg.catalogue.drawing import nodes_of_document
 from tfaot_pkg.catalogue.package import page_context
 from tfaot_pkg.catalogue.render import Home
 from tfaot_pkg.catalogue.snippets import Registry
@@ -36,6 +35,7 @@ from tfaot_pkg.catalogue.tree import Node
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.ground.documents import plain, read_json, write
 from tfaot_pkg.ground.keys import canonical_json, sha256_bytes
+from tfaot_pkg.package.drawing import nodes_of_document
 from tfaot_pkg.package.listing import Member, Tree
 from tfaot_pkg.package.prefix.manifest import Manifest, encode_pending, read_prefix
 from tfaot_pkg.pipeline.conan.upload import ConanRemotes

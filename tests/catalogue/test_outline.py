@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 import tfaot_pkg
 from tests.kept import saved_models
-from tfaot_pkg.catalogue.drawing import Drawing, draw, nodes_of_document
 from tfaot_pkg.frontends.frozen.model import freeze, frozen_key
 from tfaot_pkg.frontends.frozen.saved_model import SavedModel
 from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION
@@ -28,6 +27,7 @@ from tfaot_pkg.frontends.toolchain.worker import WorkerPool
 from tfaot_pkg.ground.cache import BuildCache
 from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.ground.settings import Folders
+from tfaot_pkg.package.drawing import Drawing, draw, nodes_of_document
 from tfaot_pkg.spec.source.tree import source_tree
 from tfaot_pkg.spec.types import Compilation, FolderSource, ModelInfo, ModelSpec, SavedModelFiles
 from tfaot_pkg.worker_program.messages.graph import Feed

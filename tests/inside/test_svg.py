@@ -6,9 +6,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tfaot_pkg.catalogue.drawing import GraphNode
 from tfaot_pkg.errors import ModelError
-from tfaot_pkg.measure.inside.view import MOST_NODES, svg
+from tfaot_pkg.package.drawing import GraphNode
+from tfaot_pkg.package.svg import MOST_NODES, svg
 
 _SVG = "{http://www.w3.org/2000/svg}"
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from tfaot_pkg.catalogue.card import badges_of, card_of
 from tfaot_pkg.catalogue.difference import Version, difference
-from tfaot_pkg.catalogue.drawing import Drawing, GraphNode, draw, nodes_of_document, nodes_of_signature
 from tfaot_pkg.catalogue.plot import latency_plot
 from tfaot_pkg.catalogue.reading import DocumentReader, listed, mapped, measurements_of, text_of
 from tfaot_pkg.catalogue.record import framework_of, keywords_of, shown_entry
@@ -17,6 +16,7 @@ from tfaot_pkg.catalogue.snippets import UNKNOWN_ADDRESS, Registry, called_of, s
 from tfaot_pkg.ground import reduced
 from tfaot_pkg.ground.documents import is_number
 from tfaot_pkg.ground.wording import AUTHORED
+from tfaot_pkg.package.drawing import Drawing, GraphNode, draw, nodes_of_document, nodes_of_signature
 from tfaot_pkg.registry.entry import BlobRef, Deprecation, RegistryEntry
 from tfaot_pkg.registry.files.layout import BENCH, LATENCY, PREFIX, blob_path
 from tfaot_pkg.registry.reader import GRAPH, INFO, PROVENANCE, SBOM, VALIDATION

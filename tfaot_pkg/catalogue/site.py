@@ -11,10 +11,10 @@ from pathlib import Path
 
 import jinja2
 
-from tfaot_pkg.catalogue.drawing import sizes_of
 from tfaot_pkg.catalogue.tree import Node
 from tfaot_pkg.ground import resources
 from tfaot_pkg.ground.wording import counted, duration, size_text
+from tfaot_pkg.package.drawing import sizes_of
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

@@ -139,7 +139,7 @@ def _require_form(output: Path, look: Look) -> None:
 
 def _write(output: Path, view: View, document: dict[str, object], name: str) -> None:
     from tfaot_pkg.ground.storage import storage_errors, write_file
-    from tfaot_pkg.measure.inside.view import svg
+    from tfaot_pkg.package.svg import svg
 
     match output.suffix:
         case ".svg":

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 ABOUT, SPEC = "about.json", "spec.yaml"
 """Files in the folder of a compiled model: what the build said, and the spec of the model."""
 
-_MOST_DRAWN = 40
-"""Nodes of a graph in a notebook."""
-
 
 class CompiledModel(Model):
     """A model that was compiled here: call it as every Model.
@@ -99,17 +96,6 @@ class CompiledModel(Model):
 
         request = Request(peers=peers_named(peers), batch_sizes=tuple(batch_sizes), rounds=rounds, core=core)
         return bench(self.spec, request, self._pipeline())
-
-    def _drawing(self) -> str:
-        """Its graph as SVG; "" if it has too many nodes to draw."""
-        from tfaot_pkg.catalogue.drawing import nodes_of_document
-        from tfaot_pkg.measure.inside.view import svg
-
-        graph = self._folder / "prefix" / "share" / self._about["package"] / "graph.json"
-        if not graph.is_file():
-            return ""
-        nodes = nodes_of_document(json.loads(graph.read_text()), self.signature)
-        return svg(nodes, self.name).decode() if len(nodes) <= _MOST_DRAWN else ""
 
     def _verdict(self) -> str:
         return self.report.verdict

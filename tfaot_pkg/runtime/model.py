@@ -26,7 +26,7 @@ from tfaot_pkg.native.batching.planner import Planner
 from tfaot_pkg.runtime.c_interface import CInfo, caller_of, table_of, tables_of_signatures
 from tfaot_pkg.runtime.given import Columns, by_names, columns_of, into, is_frame, of_frame, shared
 from tfaot_pkg.runtime.quick import quick_call, quick_method
-from tfaot_pkg.runtime.shown import page_of, verdict_of
+from tfaot_pkg.runtime.shown import drawing_of, page_of, verdict_of
 from tfaot_pkg.runtime.state import State
 from tfaot_pkg.runtime.team import Team, team_of
 from tfaot_pkg.worker_program.messages.elements import held, held_type, numbers
@@ -161,10 +161,7 @@ class Model:
         return f"<{self.name} {self.version}: ({inputs}) -> ({outputs}); {sizes}; {self.target}>"
 
     def _repr_html_(self) -> str:
-        return page_of(self, self._drawing(), self._verdict())
-
-    def _drawing(self) -> str:
-        return ""
+        return page_of(self, drawing_of(self.path, self.name, self.signature), self._verdict())
 
     def _verdict(self) -> str:
         return verdict_of(self.path)

@@ -10,6 +10,9 @@ from typing import Any, Protocol
 
 from tfaot_pkg.ground.signature import Signature, Tensor
 
+_MOST_DRAWN = 40
+"""Nodes of a graph in a notebook."""
+
 
 class _Model(Protocol):
     name: str
@@ -57,6 +60,21 @@ def _latency(costs: Mapping[int, float]) -> str:
 
 def _time(nanoseconds: float) -> str:
     return f"{nanoseconds / 1e3:.2g} us" if nanoseconds < 1e6 else f"{nanoseconds / 1e6:.2g} ms"
+
+
+def drawing_of(library: Path, name: str, signature: Signature) -> str:
+    """The graph of the package around `library` as SVG; "" if there is no package, or too many nodes to draw."""
+    package = library.stem.removeprefix("lib")
+    try:
+        # Copies of this module in Python packages of models have no drawings (pipeline/distributions/vendored.py).
+        from tfaot_pkg.package.drawing import nodes_of_document
+        from tfaot_pkg.package.svg import svg
+
+        graph = json.loads((library.parent.parent / "share" / package / "graph.json").read_text())
+        nodes = nodes_of_document(graph, signature)
+        return svg(nodes, name).decode() if len(nodes) <= _MOST_DRAWN else ""
+    except (ImportError, OSError, ValueError):
+        return ""
 
 
 def verdict_of(library: Path) -> str:

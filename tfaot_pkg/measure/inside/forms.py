@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from tfaot_pkg.analysis.program.hlo import Unlike
-from tfaot_pkg.catalogue.drawing import GraphNode
 from tfaot_pkg.compiler.emit import Emitted
 from tfaot_pkg.compiler.passes.pipeline import PASSES, run, until
 from tfaot_pkg.compiler.program import Operation, Program, Symbol, Unsupported
@@ -25,6 +24,7 @@ from tfaot_pkg.measure.inside.stages import Stages
 from tfaot_pkg.measure.inside.view import View
 from tfaot_pkg.native.compiled.calibrated import table_of
 from tfaot_pkg.native.compiled.program import Engine, engine_of, finished_program, program_of
+from tfaot_pkg.package.drawing import GraphNode
 from tfaot_pkg.pipeline.pipeline import Pipeline, Plan
 from tfaot_pkg.spec.row_files import digest_in
 from tfaot_pkg.spec.types import CALIBRATION_KEY

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tfaot_pkg.catalogue.drawing import nodes_of_document, nodes_of_signature
 from tfaot_pkg.ground.wording import table
 from tfaot_pkg.measure.inside.binaries import asm_view, memory_view, sizes_view, target_named
 from tfaot_pkg.measure.inside.forms import cpp_view, lowered_view, precision_view, program_view, translated_view
 from tfaot_pkg.measure.inside.stages import frozen_stages
 from tfaot_pkg.measure.inside.view import View, What
+from tfaot_pkg.package.drawing import nodes_of_document, nodes_of_signature
 from tfaot_pkg.pipeline.check import check_model
 from tfaot_pkg.pipeline.pipeline import Pipeline
 from tfaot_pkg.spec.types import ModelSpec

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.catalogue.registries import graph_document
-from tfaot_pkg.catalogue.drawing import GraphNode, draw, nodes_of_document, nodes_of_signature
 from tfaot_pkg.ground.signature import DType, Signature, Tensor
+from tfaot_pkg.package.drawing import GraphNode, draw, nodes_of_document, nodes_of_signature
 
 
 def node(*sources: int, kind: str = "operation") -> GraphNode:
