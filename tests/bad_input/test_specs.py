@@ -43,6 +43,10 @@ WRONG: dict[str, tuple[bytes, list[str]]] = {
         GOOD.replace("[1]", "[1], namespace: 'a { } namespace b'").encode(),
         ["compilation.namespace"],
     ),
+    "code as class": (
+        GOOD.replace("[1]", "[1], class_name: 'A { }; class B'").encode(),
+        ["compilation.class_name"],
+    ),
     "unknown key": (GOOD.replace("batch_sizes", "batchsizes").encode(), ["batchsizes", "batch_sizes"]),
     "checksum missing": (
         (GOOD + "source: {url: 'https://example.org/x.tar.gz'}\n").encode(),

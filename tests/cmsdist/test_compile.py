@@ -127,6 +127,23 @@ def test_a_program_is_linked_from_installed_objects_and_agrees_with_tensorflow(
     check(built(source, installed, tmp_path, *more), answers, says)
 
 
+def test_a_class_with_capitals_is_the_one_of_both_interfaces(
+    dense: Path, answers: tuple[str, np.ndarray], shared_home_folder: Path, tmp_path: Path
+) -> None:
+    output, name = tmp_path / "compiled_model", "tfaot-model-dense"
+    cms_tfaot_compile(
+        "--aot-config", dense, "--tool-base", tmp_path / "root", "-o", output,
+        "--additional-flags=--cpp_class physics::MatMulComp", home=shared_home_folder,
+    )  # fmt: skip
+    flags = compiler_flags(install(output, tmp_path / "root", name), {})
+    text = (CPP / "dense.cc").read_text()
+    assert "tfaot_model::dense" in text
+    (tmp_path / "dense.cc").write_text(text.replace("tfaot_model::dense", "physics::MatMulComp"))
+    of_cmssw: list[str | Path] = ["-DCMSSW", "-I", CMSSW]
+    for more, says in ((of_cmssw[:0], "dense"), (of_cmssw, "physics_MatMulComp")):
+        check(built(str(tmp_path / "dense.cc"), flags, tmp_path, *more), answers, says)
+
+
 @pytest.mark.nightly
 def test_dev_makes_a_tool_in_a_cmssw_area_and_says_how_to_use_it(
     dense: Path, answers: tuple[str, np.ndarray], shared_home_folder: Path, tmp_path: Path

@@ -54,6 +54,12 @@ def test_a_cpu_is_the_target_of_its_level(cpu: str, target: str) -> None:
     assert wanted == Wanted(targets=(target,), notes=(f"--target_cpu: code for the target {target} only",))
 
 
+def test_a_class_is_the_one_of_the_package() -> None:
+    wanted = targets_wanted("--cpp_class my::ns::MatMulComp --target_cpu haswell", USUAL)
+    assert (wanted.namespace, wanted.class_name, wanted.targets) == ("my::ns", "MatMulComp", ("x86-64-v3",))
+    assert targets_wanted("--cpp_class=MatMulComp", USUAL) == Wanted(class_name="MatMulComp")
+
+
 def test_what_changes_nothing_is_ignored_and_said() -> None:
     wanted = targets_wanted("--target_features=+avx2,+fma --multithreading False", USUAL)
     assert wanted.targets == ()
@@ -73,7 +79,12 @@ def test_what_changes_nothing_is_ignored_and_said() -> None:
         "--target_cpu power9",
         "--target_triple aarch64-linux --target_cpu haswell",
         "--multithreading True",
-        "--cpp_class a::b",
+        "--cpp_class std::Tagger",
+        "--cpp_class ns::class",
+        "--cpp_class 'ns::A { }; class B'",
+        "--cpp_class ::Tagger",
+        "--cpp_class ns::",
+        "--cpp_class",
         "--tag_set serve",
         "--frobnicate",
         "x86_64",

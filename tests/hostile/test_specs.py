@@ -60,6 +60,7 @@ SPECS = {
     "a flag that is a command": _with("[1]", "[1], xla_flags: ['--a=$(touch owned)']"),
     "a flag that writes": _with("[1]", "[1], xla_flags: ['--xla_dump_to=/tmp/owned --b']"),
     "a namespace that is code": _with("[1]", "[1], namespace: 'a { } namespace b'"),
+    "a class that is code": _with("[1]", "[1], class_name: 'A { }; class B'"),
     "the environment in a template": _with("name: dense", "name: '{{ env.HOME }}'"),
     "a model within another one's objects": _with("name: dense", "name: dense_objects"),
     "a target that is an option": _with("[1]", "[1], targets: ['-march=native']"),

@@ -15,7 +15,9 @@ from tests.spec.macros import macros_of
 from tfaot_pkg.spec.macros import MACROS
 from tfaot_pkg.spec.rules import (
     CPP_KEYWORDS,
+    class_name_fault,
     cpp_identifiers,
+    model_name_fault,
     name_fault,
     namespace_fault,
     package_name,
@@ -85,6 +87,32 @@ def test_namespaces_may_be_nested(namespace: str) -> None:
 @pytest.mark.parametrize("namespace", ["", "std", "std::x", "a::int", "a::", "::a", "a b", "a;b", "_a", "a__b", "a-b"])
 def test_namespaces_of_others_and_bad_ones_are_refused(namespace: str) -> None:
     assert namespace_fault(namespace)
+
+
+def test_a_models_name_with_capitals_is_told_where_they_belong() -> None:
+    assert model_name_fault("MatMulComp").endswith(
+        ": 'matmulcomp' is valid; the C++ class may have capitals: compilation.class_name: MatMulComp"
+    )
+    assert model_name_fault("My-Model") == name_fault("My-Model")
+    assert model_name_fault("matmul_comp") == ""
+
+
+@pytest.mark.parametrize("name", ["", "MatMulComp", "matmul", "X", "Tagger_v2", "A" * 64])
+def test_a_class_may_have_capitals(name: str) -> None:
+    assert class_name_fault(name) == ""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ns::Name", "::Name", "Name ", "Name\n", "1Name", "_Name", "A__B", "Größe", "class", "INT_MAX", "TFAOT_NAMESPACE",
+        "A" * 65, "X {}; int main() {} class Y", 'X"', "X<int>", "X\\", "X/*",
+    ],
+)  # fmt: skip
+def test_what_is_no_class_of_cpp_names_none(name: str) -> None:
+    fault = class_name_fault(name)
+    assert fault
+    assert "\n" not in fault
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.0.0", "10", "1.0.0rc1", "1.0.0+cms2", "2024.1.5", "1.0.0-rc.1"])

@@ -152,7 +152,11 @@ def compile_(
     tool_base: Annotated[str | None, typer.Option(metavar="BASE", help="Where the tool will be installed.")] = None,
     dev: Annotated[bool, typer.Option("--dev", help="Make a tool that is used from the output directory.")] = False,
     additional_flags: Annotated[
-        str, typer.Option(metavar="FLAGS", help="--target_triple and --target_cpu: which targets to compile for.")
+        str,
+        typer.Option(
+            metavar="FLAGS",
+            help="--target_triple and --target_cpu: which targets to compile for; --cpp_class: the class.",
+        ),
     ] = "",
     # With environment variables, because the scripts' command line is fixed.
     toolchain_python: Annotated[
@@ -189,13 +193,18 @@ def compile_(
 
 
 def _wanted(spec: ModelSpec, flags: str, session: Session) -> ModelSpec:
-    """`spec` with objects in its package, for the targets that `flags` name."""
+    """`spec` with objects in its package, for the targets and with the class that `flags` name."""
     from tfaot_pkg.cmsdist.compiling import targets_wanted
 
     wanted = targets_wanted(flags, spec.compilation)
     for note in wanted.notes:
         session.progress.note(f"note: {note}")
-    compilation = replace(spec.compilation, targets=wanted.targets or spec.compilation.targets)
+    compilation = replace(
+        spec.compilation,
+        targets=wanted.targets or spec.compilation.targets,
+        namespace=wanted.namespace or spec.compilation.namespace,
+        class_name=wanted.class_name or spec.compilation.class_name,
+    )
     return replace(spec, compilation=compilation, package=replace(spec.package, objects=True))
 
 
@@ -207,7 +216,6 @@ def _compiled_text(made: Build, tool: Tool, folder: Path, *, dev: bool) -> str:
     lines = [built_text(made), f"wrote the tool {tool.name} into {folder}"]
     if dev:
         place = tool.base if tool.base.startswith("$CMSSW_BASE") else str(folder)
-        cpp_class = f"{spec.compilation.namespace}::{spec.model.name}"
         files, headers = (f"{place}/{tool.file}",), (f"{tool.name}/model.h",)
-        lines.append(DevTool(files=files, package=tool.name, headers=headers, cpp_class=cpp_class).text())
+        lines.append(DevTool(files=files, package=tool.name, headers=headers, cpp_class=spec.cpp_class).text())
     return "\n".join(lines)

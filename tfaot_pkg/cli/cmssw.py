@@ -74,5 +74,5 @@ def write_tools(area: CmsswArea, spec: ModelSpec, tree: PackageTree) -> DevTool:
         files=tuple(f"{area.base}/{name}" for name in texts),
         package=tree.package_name,
         headers=("tfaot/model.h", f"{tree.package_name}/model.h"),
-        cpp_class=f"{spec.compilation.namespace}::{model.name}",
+        cpp_class=spec.cpp_class,
     )

@@ -10,7 +10,7 @@ objects to lib/, headers to include/TOOL/, the tool file to etc/scram.d/.
 
 `targets_wanted` reads `--additional-flags`: words for TensorFlow's `saved_model_cli aot_compile_cpu`, as targets. That
 program compiles for one triple and one CPU; here a library has code for several targets. Flags that name a target
-select it; flags that change nothing are ignored with a note; all others are errors.
+select it, `--cpp_class` names the class; flags that change nothing are ignored with a note; all others are errors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import platform
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfaot_pkg.errors import PrefixError, SpecError
@@ -30,7 +30,7 @@ from tfaot_pkg.ground.targets import DEFAULT_TARGETS, TARGETS
 from tfaot_pkg.ground.wording import shown
 from tfaot_pkg.package.cmssw import alias_header, cmssw_area, function_headers, tool_file
 from tfaot_pkg.pipeline.pipeline import Build
-from tfaot_pkg.spec.rules import package_name
+from tfaot_pkg.spec.rules import class_name_fault, namespace_fault, package_name
 from tfaot_pkg.spec.types import Compilation
 
 TOOL_BASE = "@TOOL_BASE@"
@@ -104,6 +104,7 @@ def _headers(build: Build, tool: Tool) -> dict[str, str]:
         "tool": tool.name,
         "version": spec.model.version,
         "name": name,
+        "class_name": spec.class_name,
         "namespace": spec.compilation.namespace,
         "symbol": build.library.symbol,
         "uid": build.library.uid,
@@ -187,24 +188,29 @@ _CPUS = {cpu: target for target, cpus in _LEVELS.items() for cpu in cpus.split()
 _IN_THE_SPEC = {
     "signature_def_key": "model.serving_key",
     "tag_set": "model.tags",
-    "cpp_class": "compilation.namespace and model.name",
     "dir": "model.saved_model",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The `targets` that flags name (empty: the spec's), and notes for the user."""
+    """What flags name: `targets`, and a class (what is empty is the spec's); and notes for the user."""
 
     targets: tuple[str, ...] = ()
+    namespace: str = ""
+    class_name: str = ""
     notes: tuple[str, ...] = ()
 
 
 def targets_wanted(flags: str, compilation: Compilation) -> Wanted:
-    """The targets that `flags` ask for, given those of the spec. Raises SpecError, with every fault of the flags."""
+    """The targets and the class that `flags` ask for, given those of the spec.
+
+    Raises SpecError, with every fault of the flags.
+    """
     values, faults = _values(flags)
     notes: list[str] = []
     architecture, wanted = _architecture(values, faults), _cpu(values, faults)
+    namespace, class_name = _class(values, faults)
     for name, value in values.items():
         if name == "target_features":
             notes.append(
@@ -214,16 +220,17 @@ def targets_wanted(flags: str, compilation: Compilation) -> Wanted:
             notes.append("--multithreading False is ignored: an instance runs on one thread in any case")
         elif name in _IN_THE_SPEC:
             faults.append(f"--{name} belongs in the spec: {_IN_THE_SPEC[name]}")
-        elif name not in ("target_triple", "target_cpu"):
+        elif name not in ("target_triple", "target_cpu", "cpp_class"):
             faults.append(f"--{name} {value}".rstrip() + " has no equivalent in tfaot-pkg")
     if wanted and architecture and TARGETS[wanted].architecture != architecture:
         faults.append(f"--target_cpu {values['target_cpu']} is not a CPU of {architecture}")
     if faults:
         raise SpecError(
             "\n".join(f"--additional-flags: {fault}" for fault in faults),
-            hint=f"known are --target_triple ARCHITECTURE-... and --target_cpu CPU (targets: {', '.join(TARGETS)})",
+            hint="known are --target_triple ARCHITECTURE-..., --cpp_class NAMESPACE::NAME and --target_cpu CPU "
+            f"(targets: {', '.join(TARGETS)})",
         )
-    return _wanted(architecture, wanted, compilation, notes)
+    return replace(_wanted(architecture, wanted, compilation, notes), namespace=namespace, class_name=class_name)
 
 
 def _wanted(architecture: str, cpu: str, compilation: Compilation, notes: list[str]) -> Wanted:
@@ -275,6 +282,20 @@ def _architecture(values: dict[str, str], faults: list[str]) -> str:
     elif system and "linux" not in system:
         faults.append(f"--target_triple {shown(triple)}: libraries are made for Linux only")
     return _ARCHITECTURES.get(first.lower(), "")
+
+
+def _class(values: dict[str, str], faults: list[str]) -> tuple[str, str]:
+    """Namespace and name of `--cpp_class`: `ns::Name`, or `Name` in the spec's namespace. "" for what is not given."""
+    given = values.get("cpp_class")
+    if given is None:
+        return "", ""
+    namespace, separator, name = given.rpartition("::")
+    fault = class_name_fault(name) if name else "must be a class such as ns::MatMulComp"
+    if separator:
+        fault = namespace_fault(namespace) or fault
+    if fault:
+        faults.append(f"--cpp_class {shown(given)}: {fault}")
+    return namespace, name
 
 
 def _cpu(values: dict[str, str], faults: list[str]) -> str:

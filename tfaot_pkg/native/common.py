@@ -51,8 +51,8 @@ def check_headers(spec: ModelSpec, compiler: Compiler, root: Path) -> None:
 
     Raises CompilerError.
     """
-    package, classes = spec.model.package_name, [spec.model.name]
-    classes += [f"{spec.model.name}_{each.name}" for each in spec.model.signatures]
+    package, classes = spec.model.package_name, [spec.class_name]
+    classes += [spec.class_of(each.name) for each in spec.model.signatures]
     lines = [f"#include <{name}>" for name in (*_OF_C, f"{package}/model.h", "tfaot/tfaot.h", f"{package}/entry.h")]
     # Explicitly, so that all members of the templates are compiled.
     lines += [f"template class tfaot::Shared<{spec.compilation.namespace}::{name}>;" for name in classes]

@@ -33,6 +33,7 @@ def function_headers(
                 "tool": tool,
                 "version": spec.model.version,
                 "name": spec.model.name,
+                "class_name": spec.class_name,
                 "namespace": spec.compilation.namespace,
                 "symbol": symbol,
                 "uid": uid,

@@ -77,6 +77,14 @@ _MACRO = re.compile(r"[A-Z](?:[A-Z0-9_]*[A-Z0-9])?")
 """Names of members that a program may use for macros: `N`, `N_MAX`. Macros of systems are no names of members."""
 _STATE_NAMES = frozenset({"state", "step_inputs", "step_outputs"})
 """Further members of classes of models with state."""
+_SIZED_NAMES = frozenset({"symbols", "largest_sizes"})
+"""Further members of classes of models with symbols."""
+_HIDDEN_NAMES = (_TYPE_NAMES - {"get"}) | frozenset(
+    "InputTypes OutputTypes Sizes instance_ v2 v2_without_exceptions".split()
+)
+"""Further members, and the inline namespace of the headers: no class of a model had such a name and compiled."""
+_OF_UID = re.compile(r"(uid|function|cmssw)_[0-9a-f]{12}")
+"""Further inline namespaces around the class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,7 +281,7 @@ def info_document(contents: PackageContents) -> dict[str, object]:
         **({"trees": _trees(contents.trees)} if contents.trees is not None else {}),
         "cpp": {
             "header": f"{contents.package_name}/model.h",
-            "class": f"{spec.compilation.namespace}::{spec.model.name}",
+            "class": spec.cpp_class,
         },
         "libraries": sorted(contents.libraries),
         **({"programs": sorted(f"bin/{path.name}" for path in contents.programs)} if contents.programs else {}),
@@ -298,9 +306,14 @@ def _trees(facts: TreesFacts) -> dict[str, object]:
 
 def _signatures(spec: ModelSpec, signature: Signature) -> list[dict[str, object]]:
     """Several signatures: their classes, and which of the inputs and outputs are theirs."""
-    prefix = f"{spec.compilation.namespace}::{spec.model.name}_"
+    space = spec.compilation.namespace
     return [
-        {"name": part.name, "class": prefix + part.name, "inputs": list(part.inputs), "outputs": list(part.outputs)}
+        {
+            "name": part.name,
+            "class": f"{space}::{spec.class_of(part.name)}",
+            "inputs": list(part.inputs),
+            "outputs": list(part.outputs),
+        }
         for part in signature.parts
     ]
 
@@ -374,6 +387,7 @@ def template_context(contents: PackageContents, release: str = "") -> dict[str, 
         "rows": contents.rows,
         "any_batch_size": contents.any_batch_size,
         "namespace": spec.compilation.namespace,
+        "class_name": spec.class_name,
         "toolchain": contents.toolchain,
         "origin": contents.origin,
         "symbol": contents.symbol,
@@ -388,7 +402,10 @@ def template_context(contents: PackageContents, release: str = "") -> dict[str, 
         "counted": _counted(spec, contents.signature),
         "has_complex": any(each.dtype in (DType.COMPLEX64, DType.COMPLEX128) for each in contents.signature.tensors),
         **_state(contents.signature),
-        "parts": [{"name": part.name, **_border(contents.signature.of(part))} for part in contents.signature.parts],
+        "parts": [
+            {"name": part.name, "class_name": spec.class_of(part.name), **_border(contents.signature.of(part))}
+            for part in contents.signature.parts
+        ],
         "architecture": architecture,
         "processors": PROCESSORS[architecture],
         "headers_version": headers_version(_version_header(release)),
@@ -397,13 +414,18 @@ def template_context(contents: PackageContents, release: str = "") -> dict[str, 
 
 
 def check_class_name(spec: ModelSpec) -> None:
-    """Raise SpecError if the model's name cannot name the generated class. Cheap: call it before a build."""
-    names = [spec.model.name, *(f"{spec.model.name}_{each.name}" for each in spec.model.signatures)]
-    taken = MEMBER_NAMES | _STATE_NAMES if spec.compilation.variables else MEMBER_NAMES
-    if (name := next((name for name in names if name in taken), None)) is not None:
+    """Raise SpecError if the generated class cannot have its name. Cheap: call it before a build."""
+    names = [spec.class_name, *(spec.class_of(each.name) for each in spec.model.signatures)]
+    is_new = bool(spec.compilation.class_name)  # so that no package of today is refused
+    taken = _HIDDEN_NAMES | MEMBER_NAMES
+    taken |= _STATE_NAMES if is_new or spec.compilation.variables else frozenset()
+    taken |= _SIZED_NAMES if is_new or spec.model.symbols else frozenset()
+    if (name := next((name for name in names if name in taken or _OF_UID.fullmatch(name)), None)) is not None:
+        key = "compilation.class_name" if spec.compilation.class_name else "model.name"
         raise SpecError(
-            f"model.name: '{name}' is a member of every generated class, so no class can have that name",
-            hint=f"choose another name, such as {spec.model.name}_model",
+            f"{key}: '{name}' is a member of every generated class or a namespace around it, so no class can have "
+            "that name",
+            hint=f"choose another name, such as {spec.class_name}_model",
         )
 
 

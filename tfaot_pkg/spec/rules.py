@@ -285,7 +285,8 @@ def _variants(text: str) -> Iterator[str]:
 PACKAGE_PREFIX = "tfaot-model-"
 
 NAME_PATTERN = r"[a-z][a-z0-9_]*"
-NAMESPACE_PATTERN = r"[A-Za-z][A-Za-z0-9_]*(::[A-Za-z][A-Za-z0-9_]*)*"
+CLASS_PATTERN = r"[A-Za-z][A-Za-z0-9_]*"
+NAMESPACE_PATTERN = rf"{CLASS_PATTERN}(::{CLASS_PATTERN})*"
 VERSION_PATTERN = r"[0-9][a-z0-9.+-]+"
 TENSORFLOW_PATTERN = r"[0-9]+\.[0-9]+\.[0-9]+(rc[0-9]+)?"
 
@@ -339,6 +340,27 @@ def namespace_fault(namespace: str) -> str:
     if parts[0] in _FOREIGN_NAMESPACES:
         return f"must not be inside '{parts[0]}', which belongs to other code"
     return next(filter(None, map(_identifier_fault, parts)), "")
+
+
+def model_name_fault(name: str) -> str:
+    """As name_fault, for the key of a spec: it says where a name with capitals belongs."""
+    fault = name_fault(name)
+    has_capitals = name != name.lower() and not class_name_fault(name)
+    return f"{fault}; the C++ class may have capitals: compilation.class_name: {name}" if has_capitals else fault
+
+
+def class_name_fault(name: str) -> str:
+    """Why `name` cannot name the generated C++ class. An empty one stands for the model's name."""
+    if name == "":
+        return ""
+    if not re.fullmatch(CLASS_PATTERN, name):
+        return (
+            "must start with a letter and contain only letters, digits and '_', such as MatMulComp "
+            f"(its namespace is compilation.namespace), got {shown(name)}"
+        )
+    if len(name) > _MAX_NAME:
+        return f"must have at most {_MAX_NAME} characters, got {len(name)}"
+    return _identifier_fault(name)
 
 
 def version_fault(version: str) -> str:
@@ -417,6 +439,8 @@ def _identifier_fault(identifier: str) -> str:
         return f"'{identifier}' is a C++ keyword"
     if identifier in MACROS:
         return f"'{identifier}' is a macro of compilers or of the C library"
+    if identifier.startswith("TFAOT_"):
+        return f"'{identifier}' may be a macro of the headers of tfaot, which begin with TFAOT_"
     if "__" in identifier:
         return f"must not contain '__', which C++ reserves for compilers, got '{identifier}'"
     return ""

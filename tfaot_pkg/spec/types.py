@@ -215,7 +215,9 @@ class ModelInfo:
     """
 
     name: Annotated[str, Setting(v.ModelName, examples=("digits",))]
-    """The model's name: the C++ class is tfaot_model::NAME, the package tfaot-model-NAME with - for _."""
+    """The model's name: the C++ class is tfaot_model::NAME, unless compilation.namespace or class_name say otherwise;
+    the package is tfaot-model-NAME with - for _.
+    """
     version: Annotated[str, Setting(v.Version, examples=("1.0.0",))]
     """Version of the package."""
     files: ModelFiles = field(default_factory=SavedModelFiles)
@@ -434,6 +436,8 @@ class Compilation:
     """
     namespace: Annotated[str, Setting(v.Namespace)] = "tfaot_model"
     """C++ namespace of the generated class."""
+    class_name: Annotated[str, Setting(v.ClassName, examples=("MatMulComp",), later=True)] = ""
+    """Name of the generated C++ class, which may have capitals. By default it is model.name."""
     tf_xla_flags: Annotated[tuple[str, ...], Setting(v.Flags)] = ()
     """TF_XLA_FLAGS for the step from TensorFlow to XLA."""
     xla_flags: Annotated[tuple[str, ...], Setting(v.Flags, examples=(["--xla_cpu_enable_fast_math=true"],))] = ()
@@ -605,6 +609,20 @@ class ModelSpec:
     defines: Mapping[str, str] = field(default_factory=dict)
     tuning: Tuning | None = None
     card_file: Path | None = None
+
+    @property
+    def class_name(self) -> str:
+        """The name of the generated C++ class, without its namespace."""
+        return self.compilation.class_name or self.model.name
+
+    @property
+    def cpp_class(self) -> str:
+        """The generated C++ class, with its namespace."""
+        return f"{self.compilation.namespace}::{self.class_name}"
+
+    def class_of(self, signature: str) -> str:
+        """The name of the C++ class of one of several signatures, without its namespace."""
+        return f"{self.class_name}_{signature}"
 
     @property
     def is_lowered(self) -> bool:

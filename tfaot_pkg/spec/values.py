@@ -170,8 +170,8 @@ Line = Annotated[str, checked(rules.line_fault)]
 FilledLine = Annotated[str, checked(rules.filled_line_fault), WithJsonSchema({"type": "string", "minLength": 1})]
 FilePath = Annotated[str, checked(rules.path_fault), as_pattern(r"[^$\\]+")]
 Subdir = Annotated[str, checked(rules.subdir_fault), as_pattern(r"(?![/~]|(.*/)?\.\.(/|$))[^$\\]*")]
-ModelName = Annotated[str, checked(rules.name_fault), as_pattern(rules.NAME_PATTERN)]
-SignatureName = ModelName
+ModelName = Annotated[str, checked(rules.model_name_fault), as_pattern(rules.NAME_PATTERN)]
+SignatureName = Annotated[str, checked(rules.name_fault), as_pattern(rules.NAME_PATTERN)]
 OperationName = Annotated[str, checked(rules.operation_fault)]
 # A number is allowed in the schema, because 1.10 without quotes is one for YAML; its text is used.
 Version = Annotated[str, checked(rules.version_fault), as_pattern(rules.VERSION_PATTERN, types=("string", "number"))]
@@ -198,6 +198,8 @@ BatchSizes = Annotated[
     AfterValidator(_few),
     AfterValidator(lambda sizes: sorted(set(sizes))),
 ]
+# An empty name is the model's.
+ClassName = Annotated[str, checked(rules.class_name_fault), as_pattern(f"({rules.CLASS_PATTERN})?")]
 Namespace = Annotated[str, checked(rules.namespace_fault), as_pattern(rules.NAMESPACE_PATTERN)]
 TensorFlow = Annotated[str, checked(rules.tensorflow_fault), as_pattern(rules.TENSORFLOW_PATTERN)]
 Targets = Annotated[

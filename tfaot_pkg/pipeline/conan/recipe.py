@@ -70,7 +70,7 @@ def render_recipe(spec: ModelSpec) -> dict[str, bytes]:
     context = {
         "package": spec.model.package_name,
         "version": spec.model.version,
-        "cpp_class": f"{spec.compilation.namespace}::{spec.model.name}",
+        "cpp_class": spec.cpp_class,
         "description": _python_string(spec.model.description or f"Compiled model {spec.model.name}"),
         "license": _python_string(spec.model.license) if spec.model.license else "",
         "homepage": _python_string(spec.model.homepage) if spec.model.homepage else "",
