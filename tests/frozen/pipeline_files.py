@@ -5,10 +5,12 @@
 NAME.parts has what was read of NAME.skops, cases.json what is expected of it, refused.json why others were not read.
 """
 
+import glob
 import json
 import os
 import sys
 import warnings
+import zipfile
 from dataclasses import asdict
 
 import numpy as np
@@ -184,6 +186,70 @@ def frames(rng):
     }
 
 
+def boosters(rng):
+    """Pipelines that end in XGBoost's or LightGBM's classes; answers of `trees` are sums alone."""
+    import lightgbm as lgb
+    import xgboost as xgb
+    from sklearn import compose, impute, preprocessing
+    from sklearn.pipeline import make_pipeline, make_union
+
+    x, y, three = data(rng)
+    two, gaps = (three > 0).astype(int), missing(rng, x)
+    few = {"n_estimators": 7, "max_depth": 4, "random_state": 0}
+    leaves = {"n_estimators": 7, "num_leaves": 9, "verbose": -1, "random_state": 0, "min_child_samples": 5}
+    scaled = preprocessing.StandardScaler
+    one_hot = preprocessing.OneHotEncoder(handle_unknown="ignore")
+    columns = compose.make_column_transformer(
+        (make_pipeline(impute.SimpleImputer(strategy="median"), scaled()), [0, 1, 2, 3]), (one_hot, [4, 5])
+    )
+    # A matrix with so many zeros is sparse, and XGBoost takes its zeros for missing numbers.
+    sparse = compose.make_column_transformer(
+        (preprocessing.KBinsDiscretizer(9, quantile_method="averaged_inverted_cdf"), [0, 1, 2, 3]), (one_hot, [4, 5])
+    )
+    codes = compose.make_column_transformer(
+        (preprocessing.OrdinalEncoder(), [5, 4]), remainder="passthrough", sparse_threshold=0
+    )
+    kinds = {"enable_categorical": True, "feature_types": ["c", "c", "q", "q", "q", "q"]}
+    found = {
+        "trees_xgb": (make_pipeline(scaled(), xgb.XGBRegressor(**few)), gaps, y),
+        "trees_xgb_columns": (make_pipeline(columns, xgb.XGBRegressor(**few)), gaps, y),
+        "trees_xgb_sparse": (make_pipeline(sparse, xgb.XGBRegressor(**few)), x, y),
+        "trees_xgb_sparse_union": (make_pipeline(make_union(scaled(), sparse), preprocessing.MaxAbsScaler(),
+                                                 xgb.XGBRegressor(**few)), x, y),
+        "trees_xgb_missing": (make_pipeline(scaled(with_std=False, with_mean=False), xgb.XGBRegressor(missing=-1, **few)),
+                              x, y),
+        "trees_xgb_codes": (make_pipeline(codes, xgb.XGBRegressor(**few, **kinds)), x, y),
+        "trees_xgb_forest": (make_pipeline(scaled(), xgb.XGBRFRegressor(**few)), x, y),
+        "trees_xgb_dart": (make_pipeline(scaled(), xgb.XGBRegressor(booster="dart", rate_drop=0.5, **few)), x, y),
+        "trees_xgb_outputs": (make_pipeline(scaled(), xgb.XGBRegressor(**few)), x, np.stack([y, -2 * y + x[:, 1]], 1)),
+        "trees_xgb_alone": (xgb.XGBRegressor(**few), gaps, y),
+        "xgb_two": (make_pipeline(columns, xgb.XGBClassifier(**few)), gaps, two),
+        "xgb_three": (make_pipeline(scaled(), xgb.XGBClassifier(**few)), gaps, three),
+        "xgb_labels": (make_pipeline(scaled(), xgb.XGBClassifier(objective="multi:softmax", **few)), gaps, three),
+        "xgb_counts": (make_pipeline(scaled(), xgb.XGBRegressor(objective="count:poisson", **few)), x, abs(y)),
+        "trees_lgb": (make_pipeline(scaled(), lgb.LGBMRegressor(**leaves)), gaps, y),
+        "trees_lgb_columns": (make_pipeline(columns, lgb.LGBMRegressor(**leaves)), gaps, y),
+        "trees_lgb_sparse": (make_pipeline(sparse, lgb.LGBMRegressor(**leaves)), x, y),
+        "trees_lgb_alone": (lgb.LGBMRegressor(**leaves), gaps, y),
+        "lgb_two": (make_pipeline(columns, lgb.LGBMClassifier(**leaves)), gaps, two),
+        "lgb_texts": (make_pipeline(scaled(), lgb.LGBMClassifier(**leaves)), gaps,
+                      np.array(["muon", "electron", "jet"])[three]),
+        "lgb_each": (make_pipeline(scaled(), lgb.LGBMClassifier(objective="multiclassova", **leaves)), gaps, three),
+        "lgb_forest": (make_pipeline(scaled(), lgb.LGBMClassifier(
+            boosting_type="rf", bagging_freq=1, bagging_fraction=0.6, **leaves)), gaps, two),
+    }  # fmt: skip
+    early = xgb.XGBRegressor(n_estimators=300, max_depth=6, learning_rate=1, early_stopping_rounds=2)
+    stopped = lgb.LGBMRegressor(**{**leaves, "n_estimators": 300, "learning_rate": 1})
+    for name, model, how in (
+        ("trees_xgb_early", early, {"verbose": False}),
+        ("trees_lgb_early", stopped, {"callbacks": [lgb.early_stopping(2, verbose=False)]}),
+    ):
+        scaler = scaled().fit(x[:300])
+        model.fit(scaler.transform(x[:300]), y[:300], eval_set=[(scaler.transform(x[300:]), y[300:])], **how)
+        found[name] = (make_pipeline(scaler, model), x, None)
+    return found
+
+
 def texts(rng):
     """Models of data frames and of arrays with columns of texts, some of them missing."""
     import pandas as pd
@@ -283,6 +349,74 @@ def refused(rng):
     }  # fmt: skip
 
 
+def hostile(folder):
+    """File -> what makes it of a good one: the schema, and the files by name, of which it may change both."""
+    import struct
+
+    import lightgbm as lgb
+    import xgboost as xgb
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from skops import io
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(100, 3))
+    of_xgb = make_pipeline(StandardScaler(), xgb.XGBRegressor(n_estimators=2, max_depth=2)).fit(x, x[:, 0])
+    of_lgb = make_pipeline(StandardScaler(), lgb.LGBMRegressor(n_estimators=2, verbose=-1)).fit(x, x[:, 0])
+    model = bytes(of_xgb[1].get_booster().save_raw("ubj"))
+    at = model.index(b"left_children[$l#L") + len(b"left_children[$l#L") + 8
+    astray = model[:at] + struct.pack(">i", 1 << 20) + model[at + 4 :]
+
+    def stored(name, content):
+        return b"{L" + struct.pack(">q", len(name)) + name + content + b"}"
+
+    def handle(content):
+        def change(node, files):
+            files[node["content"]["content"]["handle"]["file"]] = content
+
+        return change
+
+    def text(old, new):
+        def change(node, _):
+            held = node["content"]["content"]["_handle"]
+            assert old in held["content"]
+            held["content"] = held["content"].replace(old, new)
+
+        return change
+
+    for name, pipeline, change in (
+        ("xgb_astray", of_xgb, handle(stored(b"Model", astray))),
+        ("xgb_empty", of_xgb, handle(b"")),
+        ("xgb_other", of_xgb, handle(stored(b"Config", model))),
+        ("xgb_text", of_xgb, lambda node, _: node["content"].update(content={})),
+        ("xgb_loader", of_xgb, lambda node, _: node.update(__loader__="TypeNode")),
+        ("xgb_renamed", of_xgb, lambda node, _: node.update(__class__="DMatrix")),
+        ("lgb_astray", of_lgb, text("left_child=", "left_child=99 ")),
+        ("lgb_cut", of_lgb, text("end of trees", "end")),
+        ("lgb_best", of_lgb, lambda node, _: node["content"]["content"].pop("best_iteration")),
+        ("catboost", of_lgb, lambda node, _: node.update(__module__="catboost.core", __class__="CatBoost")),
+    ):
+        path = f"{folder}/{name}.refused"
+        io.dump(pipeline, path)
+        with zipfile.ZipFile(path) as file:
+            files = {each: file.read(each) for each in file.namelist()}
+        schema = json.loads(files["schema.json"])
+        (node,) = _boosters_in(schema)
+        change(node, files)
+        files["schema.json"] = json.dumps(schema).encode()
+        with zipfile.ZipFile(path, "w") as file:
+            for each, content in files.items():
+                file.writestr(each, content)
+        yield name
+
+
+def _boosters_in(node):
+    if isinstance(node, dict):
+        found = [each for value in node.values() for each in _boosters_in(value)]
+        return [*found, node] if node.get("__class__") == "Booster" else found
+    return [each for value in node for each in _boosters_in(value)] if isinstance(node, list) else []
+
+
 def _answer(model, x):
     if hasattr(model, "classes_"):
         return (model.predict_proba if hasattr(model, "predict_proba") else model.decision_function)(x)
@@ -299,8 +433,10 @@ def write(folder: str) -> None:
 
     warnings.simplefilter("ignore")
     rng, cases = np.random.default_rng(0), {}
-    for name, (model, given, target) in {**models(rng), **frames(rng), **texts(rng)}.items():
-        model.fit(given, target)
+    every = {**models(rng), **frames(rng), **texts(rng), **boosters(rng)}
+    for name, (model, given, target) in every.items():
+        if not name.endswith("_early"):
+            model.fit(given, target)
         path, place = f"{folder}/{name}.skops", f"{folder}/{name}.parts"
         io.dump(model, path)
         os.makedirs(place)
@@ -321,7 +457,9 @@ def write(folder: str) -> None:
         runs = reading.TreesModel(request)
         (theirs,) = runs.run({"x": asked}).values()
         assert np.array_equal(theirs, right, equal_nan=True), name
-        np.savez(f"{place}/case.npz", x=asked, right=np.asarray(right, np.float64))
+        np.savez(
+            f"{place}/case.npz", x=asked, right=right if right.dtype == np.float32 else np.asarray(right, np.float64)
+        )
         cases[name] = {
             "output": found.outputs[0].name, "shape": found.outputs[0].shape, "origin": found.origin,
             "continuous": runs.is_continuous, "drawn": len(drawn), "missing": int(np.isnan(drawn).sum()),
@@ -330,14 +468,16 @@ def write(folder: str) -> None:
         }  # fmt: skip
     with open(f"{folder}/cases.json", "w", encoding="utf-8") as opened:
         json.dump(cases, opened)
-    why = {}
     for name, model in refused(rng).items():
         io.dump(model, f"{folder}/{name}.refused")
+    why = {}
+    for path in sorted([*glob.glob(f"{folder}/*.refused"), *(f"{folder}/{name}.refused" for name in hostile(folder))]):
+        name = os.path.basename(path).removesuffix(".refused")
         try:
-            reading.model_of(f"{folder}/{name}.refused", TreesCall())
+            reading.model_of(path, TreesCall())
             why[name] = ["", ""]
         except ModelFault as fault:
-            why[name] = [fault.message.replace(f"{folder}/", ""), fault.hint]
+            why[name] = [fault.message, fault.hint]
     for name, call in (("codes", TreesCall(categories="codes")), ("float32", TreesCall(dtype="float32"))):
         from sklearn.preprocessing import OneHotEncoder
 

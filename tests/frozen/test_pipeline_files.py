@@ -56,6 +56,9 @@ def test_programs_give_scikit_learns_answers(folder: Path, cases: Mapping[str, A
         assert [*ours.shape[1:]] == case["shape"][1:], name
         if name.startswith("trees_") and name not in _INEXACT:
             assert ours.tobytes() == theirs.tobytes(), name
+        if name.startswith("xgb_"):  # floats behind a function
+            np.testing.assert_allclose(ours, theirs, rtol=5e-7, err_msg=name)
+            continue
         scale = np.nanmax(np.abs(theirs), initial=1.0)
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=2e-12 * scale, err_msg=name)
         off[name] = float(np.nanmax(np.abs(ours - theirs), initial=0.0) / scale)
@@ -79,6 +82,37 @@ def test_facts_say_what_x_contains_and_how_it_is_tried(cases: Mapping[str, Any])
     # Missing numbers only in columns that may have them.
     assert cases["c_logistic"]["missing"] == 0
     assert cases["p_mean"]["missing"] > 0 and cases["trees_histogram"]["missing"] > 0
+
+
+def test_a_pipeline_that_ends_in_a_booster_has_the_answers_of_its_class(cases: Mapping[str, Any]) -> None:
+    assert cases["xgb_two"]["output"] == "probabilities" and cases["xgb_two"]["shape"] == [None, 2]
+    assert cases["trees_lgb"]["output"] == "predictions" and cases["trees_lgb"]["shape"] == [None]
+    assert (
+        "ColumnTransformer of scikit-learn 1.9.1, XGBoost 3.2.0, binary:logistic, 7 trees" in cases["xgb_two"]["origin"]
+    )
+    assert cases["trees_lgb_alone"]["origin"].startswith("LightGBM v4, regression, 7 trees")
+    # The iterations of the class's own call, and its missing numbers.
+    assert "5 of 7 iterations, up to the best" in cases["trees_xgb_early"]["origin"]
+    assert "-1 counts as missing" in cases["trees_xgb_missing"]["origin"]
+    # Pairs of rows at the thresholds, and missing numbers.
+    assert cases["trees_xgb"]["drawn"] > 256 and cases["trees_xgb"]["missing"] > 0
+
+
+def test_boosters_in_hostile_files_are_not_created(folder: Path) -> None:
+    refused = json.loads((folder / "refused.json").read_text())
+    for name, why, hint in (
+        ("xgb_astray", "XGBoost's model in the file is damaged, or of an old version: a child is outside", "skops.io.dump"),
+        ("xgb_empty", "XGBoost's model in the file is damaged, or of an old version: the file is cut off", "newer XGBoost"),
+        ("xgb_other", "XGBoost's model in the file is damaged, or of an old version: it has no 'Model'", "skops.io.dump"),
+        ("xgb_text", "XGBoost's model in the file is damaged, or of an old version: it has no 'handle'", "skops.io.dump"),
+        ("xgb_loader", "xgb_loader.refused has types that are not supported: xgboost.core.Booster", "scikit-learn"),
+        ("xgb_renamed", "xgb_renamed.refused has types that are not supported: xgboost.core.DMatrix", "ONNX"),
+        ("lgb_astray", "LightGBM's model in the file is damaged: left_child has", "skops.io.dump"),
+        ("lgb_cut", "LightGBM's model in the file is damaged: it ends before its trees do", "newer LightGBM"),
+        ("lgb_best", "LightGBM's model in the file is damaged: it has no 'best_iteration'", "skops.io.dump"),
+        ("catboost", "catboost.refused has types that are not supported: catboost.core.CatBoost", 'save_model("model.onnx"'),
+    ):  # fmt: skip
+        assert why in refused[name][0] and hint in refused[name][1], (name, refused[name])
 
 
 def test_others_are_refused_by_their_names(folder: Path) -> None:

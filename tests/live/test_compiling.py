@@ -41,6 +41,7 @@ def test_forests_and_boosters_answer_as_their_libraries(shared_home_folder: Path
 def test_pipelines_take_frames_and_arrays(shared_home_folder: Path, run_program: Run) -> None:
     found = run_program(frontend_python(shared_home_folder, "trees"), "pipelines")
     assert found["linear"] < 1e-14 and found["trees"]
+    assert found["xgboost"] < 1e-6 and found["lightgbm"] and found["same"]
     assert found["unfitted"] == "the Pipeline was not fitted"
     assert all("verified against scikit-learn 1.9.1" in each for each in found["verdicts"])
 

@@ -1,9 +1,13 @@
-"""A pipeline that chooses columns of numbers and texts of a data frame, and one of arrays, become models."""
+"""A pipeline that chooses columns of numbers and texts of a data frame, and one of arrays, and pipelines that end in boosters
+become models.
+"""
 
 from __future__ import annotations
 
+import lightgbm
 import numpy as np
 import pandas as pd
+import xgboost
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.impute import SimpleImputer
@@ -29,10 +33,17 @@ model = tfaot_pkg.compile(linear, frame[:20])
 x = frame[["pt", "eta", "phi", "layer"]].fillna(0.5).to_numpy()
 boosted = make_pipeline(StandardScaler(), GradientBoostingRegressor(n_estimators=5)).fit(x, y)
 trees = tfaot_pkg.compile(boosted, x[:20])
+of_xgb = make_pipeline(columns, xgboost.XGBClassifier(n_estimators=5, max_depth=3)).fit(frame, y > 0)
+of_lgb = make_pipeline(StandardScaler(), lightgbm.LGBMRegressor(n_estimators=5, verbose=-1)).fit(x, y)
+boosters = [tfaot_pkg.compile(of_xgb, frame[:20]), tfaot_pkg.compile(of_lgb, x[:20])]
+again = tfaot_pkg.compile(of_xgb, frame[:20])
 RESULT: dict[str, object] = {
+    "xgboost": float(abs(boosters[0](frame)["probabilities"] - of_xgb.predict_proba(frame)).max()),
+    "lightgbm": bool((boosters[1](x)["predictions"] == of_lgb.predict(x)).all()),
+    "same": again.uid == boosters[0].uid,
     "linear": float(abs(model(frame)["probabilities"] - linear.predict_proba(frame)).max()),
     "trees": bool((trees(x)["predictions"] == boosted.predict(x)).all()),
-    "verdicts": [each.report.verdict for each in (model, trees)],
+    "verdicts": [each.report.verdict for each in (model, trees, *boosters)],
 }
 try:
     tfaot_pkg.compile(make_pipeline(StandardScaler(), LogisticRegression()), x)

@@ -6,13 +6,14 @@ and the columns that transformers make.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from from_trees import scikit
+from from_trees import boosters, scikit, skops_file
 from from_trees.categories import Column, frame
 from from_trees.fitted import Fitted
 from from_trees.steps import Computed, Steps, Table
@@ -29,7 +30,7 @@ TAKES = frozenset({"categories"})
 
 def fitted_of(path: str, call: TreesCall) -> Fitted:
     """The model in the file as data."""
-    return read_model(scikit.load(path), call)
+    return read_model(skops_file.load(path), call)
 
 
 def read_model(model: Any, call: TreesCall) -> Fitted:
@@ -47,7 +48,7 @@ def read_model(model: Any, call: TreesCall) -> Fitted:
         return _read(model, call.dtype or "float64")
     except (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError) as error:
         why = one_line(error)
-        raise ModelFault(f"the {type(model).__name__} is damaged, or was not fitted: {why}", scikit.DUMP) from error
+        raise ModelFault(f"the {type(model).__name__} is damaged, or was not fitted: {why}", skops_file.DUMP) from error
 
 
 class Answers:
@@ -56,7 +57,7 @@ class Answers:
     def __init__(self, path: str, call: TreesCall) -> None:
         import sklearn
 
-        self._model = scikit.load(path)
+        self._model = skops_file.load(path)
         # Nothing is predicted before all numbers of the trees are checked.
         self._read = read_model(self._model, call)
         self.dtype = self._read.input
@@ -69,7 +70,7 @@ class Answers:
         """[batch, classes], or [batch], or [batch, columns]."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return _answers(self._model, self._asked(np.asarray(x)))
+            return _answers(self._model, self._asked(np.asarray(x))).astype(self._read.dtype, copy=False)
 
     def _asked(self, x: Array) -> Any:
         """`x` as the author's own call has it: pipelines compute in float64, and may choose columns by their names."""
@@ -93,9 +94,8 @@ def _answers(model: Any, x: Any) -> Array:
     else:
         call = model.predict if hasattr(model, "predict") else model.transform
     found = call(x)
-    found = found.toarray() if hasattr(found, "toarray") else np.asarray(found)
-    numbers: Array = found.astype(np.float64, copy=False)
-    return numbers
+    answers: Array = found.toarray() if hasattr(found, "toarray") else np.asarray(found)
+    return answers
 
 
 # -- whole models ------------------------------------------------------------------------------------------------
@@ -115,10 +115,12 @@ def _read(model: Any, dtype: str) -> Fitted:
         table = transformed(steps, part, table)
     made = _ended(steps, last, table)
     names = tuple(str(each) for each in getattr(first, "feature_names_in_", ()))
-    kinds = dict.fromkeys(type(each).__name__ for each in chosen)
+    ours = [each for each in chosen if not boosters.is_booster(each)]
+    kinds = ", ".join(dict.fromkeys(type(each).__name__ for each in ours))
+    origin = [f"{kinds} of scikit-learn {sklearn.__version__}"] if ours else []
     return replace(
         made,
-        origin=f"{', '.join(kinds)} of scikit-learn {sklearn.__version__}",
+        origin=", ".join([*origin, *([made.origin] if boosters.is_booster(last) else [])]),
         features=names,
         input=dtype,
         columns=_columns(steps, names, dtype),
@@ -137,13 +139,17 @@ def _unrolled(model: Any) -> tuple[list[Any], Any]:
 def _require_known(last: Any, *, is_alone: bool) -> None:
     if last is None or isinstance(last, str) or any(is_known(last, each) for each in (TRANSFORMERS, SELECTORS)):
         return
-    if not any(is_known(last, each) for each in (ESTIMATORS, scikit.READERS)):
-        supported = ", ".join(sorted([*ESTIMATORS, *scikit.READERS]))
+    if not (_has_trees(last) or is_known(last, ESTIMATORS)):
+        supported = ", ".join(sorted([*ESTIMATORS, *scikit.READERS, *(name for _, name in boosters.CLASSES)]))
         where = "" if is_alone else " at the end of a pipeline"
         raise ModelFault(
             f"{type(last).__module__}.{type(last).__name__} is not supported{where}",
             f"supported estimators: {supported}; others: {ONNX}",
         )
+
+
+def _has_trees(model: Any) -> bool:
+    return is_known(model, scikit.READERS) or boosters.is_booster(model)
 
 
 def _columns(steps: Steps, names: Sequence[str], dtype: str) -> tuple[Column, ...]:
@@ -158,7 +164,7 @@ def _columns(steps: Steps, names: Sequence[str], dtype: str) -> tuple[Column, ..
 
 
 def _ended(steps: Steps, last: Any, table: Table) -> Fitted:
-    if is_known(last, scikit.READERS):
+    if _has_trees(last):
         return _with_trees(steps, last, table)
     if is_known(last, ESTIMATORS):
         return ESTIMATORS[type(last).__name__](steps, last, table.value)
@@ -174,7 +180,7 @@ def _require_numbers(table: Table) -> None:
 
 
 def _with_trees(steps: Steps, last: Any, table: Table) -> Fitted:
-    made = scikit.read_trees(last, "")
+    made = boosters.read_booster(last) if boosters.is_booster(last) else scikit.read_trees(last, "")
     if made.trees.features != table.width:
         raise ValueError(f"trees of {made.trees.features} columns behind {table.width}")
     for each in made.columns:
@@ -184,7 +190,11 @@ def _with_trees(steps: Steps, last: Any, table: Table) -> Fitted:
         if source is not None:
             steps.compared.add(source)
             steps.columns.setdefault(source, replace(each, place=source))
-    return replace(made, before=Computed(steps=steps, result=table.value, width=table.width), columns=())
+    value = table.value
+    if table.is_sparse and type(last).__module__ == "xgboost.sklearn":
+        # XGBoost takes what a sparse matrix leaves out for missing.
+        value = steps.op("Where", steps.op("Equal", value, 0.0), math.nan, value)
+    return replace(made, before=Computed(steps=steps, result=value, width=table.width), columns=())
 
 
 def _result(

@@ -78,6 +78,11 @@ class Fitted:
         return self.trees.outputs
 
 
+def reason(error: Exception) -> str:
+    """Why a model is damaged, of what reading it raised."""
+    return f"it has no {error}" if isinstance(error, KeyError) else str(error)
+
+
 class Trees:
     """Collects the arrays of a forest, tree by tree; `nodes`, `leaves` and `words` count those that were added."""
 

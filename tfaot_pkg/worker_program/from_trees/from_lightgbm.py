@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from from_trees.categories import Column, encoder, frame
-from from_trees.fitted import Fitted, Trees
+from from_trees.fitted import Fitted, Trees, reason
 from messages import forest as trees
 from messages.requests import ModelFault
 from messages.sources import TreesCall
@@ -33,13 +33,17 @@ def fitted_of(path: str, call: TreesCall) -> Fitted:
     with open(path, encoding="utf-8", errors="replace") as file:
         text = file.read()
     try:
-        return _fitted(text, call)
-    except (KeyError, ValueError, IndexError, OverflowError) as error:
-        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-        raise ModelFault(f"LightGBM's model {path} is damaged: {reason}", _AGAIN) from error
+        return fitted_of_text(text, call)
+    except ERRORS as error:
+        raise ModelFault(f"LightGBM's model {path} is damaged: {reason(error)}", _AGAIN) from error
 
 
-def _fitted(text: str, call: TreesCall) -> Fitted:
+ERRORS = (KeyError, ValueError, IndexError, OverflowError)
+"""What reading a damaged model raises."""
+
+
+def fitted_of_text(text: str, call: TreesCall) -> Fitted:
+    """The model that Booster.model_to_string wrote, as data. Raises ERRORS."""
     # Of the parts after the trees, the categories of data frames and the columns that have them count.
     text_of_trees, _, rest = text.partition("\nend of trees")
     head, *blocks = re.split(r"^Tree=\d+\s*$", text_of_trees, flags=re.MULTILINE)

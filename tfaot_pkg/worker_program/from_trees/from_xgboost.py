@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from from_trees import ubjson
 from from_trees.categories import Column, encoder, frame
-from from_trees.fitted import Fitted, Trees
+from from_trees.fitted import Fitted, Trees, reason
 from messages import forest as trees
 from messages.requests import ModelFault
 from messages.sources import TreesCall
@@ -62,34 +62,40 @@ category for it (3.2 the next one in the order of values), so there is no answer
 
 def fitted_of(path: str, call: TreesCall) -> Fitted:
     try:
-        _check(path)
-        learner = json.loads(bytes(_loaded(path).save_raw("json")))["learner"]
-        return _fitted(learner, _base_of(learner), _version(), call)
-    except (KeyError, TypeError, IndexError, ValueError, OverflowError, RecursionError) as error:
-        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-        raise ModelFault(f"XGBoost's model {path} is damaged: {reason}", _AGAIN) from error
+        return fitted_of_booster(_loaded(path), call)
+    except ERRORS as error:
+        raise ModelFault(f"XGBoost's model {path} is damaged: {reason(error)}", _AGAIN) from error
 
 
-def _check(path: str) -> None:
-    """Raise an error for a damaged file: XGBoost trusts its files, and may crash."""
-    with open(path, "rb") as file:
-        content = file.read()
+ERRORS = (KeyError, TypeError, IndexError, ValueError, OverflowError, RecursionError)
+"""What reading a damaged model raises."""
+
+
+def fitted_of_booster(booster: Any, call: TreesCall) -> Fitted:
+    """The model of an xgboost.Booster as data. Raises ERRORS."""
+    learner = json.loads(bytes(booster.save_raw("json")))["learner"]
+    return _fitted(learner, _base_of(learner), _version(), call)
+
+
+def checked(content: bytes) -> bytearray:
+    """A model's file for xgboost.Booster(model_file=...). Raises ERRORS if it is damaged."""
     # Behind the first brace, JSON has a quote or white space, UBJSON the type of a length, which is a letter.
     is_text = content[1:2] in (b'"', b" ", b"\n", b"\r", b"\t", b"}")
-    # Our own readers look first: XGBoost follows sizes and indices of a file without checking them.
+    # Our own readers look first: XGBoost follows sizes and indices of a file without checking them, and may crash.
     document = json.loads(content) if is_text else ubjson.decoded(content)
     _fitted(document["learner"], None, "", TreesCall(iterations="all", categories="codes"))
+    return bytearray(content)
 
 
 def _loaded(path: str) -> Any:
     import xgboost
 
+    with open(path, "rb") as file:
+        content = checked(file.read())
     try:
-        with open(path, "rb") as file:
-            booster = xgboost.Booster({"nthread": 1}, model_file=bytearray(file.read()))
+        return xgboost.Booster({"nthread": 1}, model_file=content)
     except (xgboost.core.XGBoostError, ValueError) as error:
         raise ModelFault(f"XGBoost cannot read {path}: {_first_line(error)}", _AGAIN) from error
-    return booster
 
 
 def _version() -> str:

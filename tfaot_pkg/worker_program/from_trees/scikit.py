@@ -1,14 +1,11 @@
-"""scikit-learn's trees, forests and boosted trees, in files of skops.
+"""scikit-learn's trees, forests and boosted trees.
 
-Only types on skops' own list and those of TRUSTED are created from a file. skops leaves trees off its list because
 scikit-learn follows their indices without checks: `read_trees` checks all of them before anything is predicted.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
-import zipfile
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -18,53 +15,11 @@ from from_trees.categories import Column, encoder
 from from_trees.fitted import Fitted, Trees
 from from_trees.transformers import ONNX
 from messages import forest as trees
-from messages.requests import ModelFault, one_line
+from messages.requests import ModelFault
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from framework_types import Array
-
-
-TRUSTED = (
-    "sklearn.tree._tree.Tree",
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    # The encoder of HistGradientBoosting's categories has a partial of check_array; skops must be told to trust both.
-    "functools.partial",
-    "sklearn.utils.validation.check_array",
-    # What fitted transformers and networks keep beside their numbers; predictions use none of them.
-    "numpy.dtype",
-    "numpy.number",
-    "builtins.object",
-    "sklearn.compose._column_transformer.make_column_selector",
-    "sklearn.feature_selection._univariate_selection.chi2",
-    "sklearn.feature_selection._univariate_selection.f_classif",
-    "sklearn.feature_selection._univariate_selection.f_regression",
-    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
-    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
-)
-
-DUMP = 'write it again with scikit-learn: skops.io.dump(model, "model.skops")'
-
-
-def load(path: str) -> Any:
-    """The estimator in the file. Raises ModelFault if the file is not of skops, or contains other types."""
-    from skops import io
-    from skops.io.exceptions import UnsupportedTypeException, UntrustedTypesFoundException
-
-    if not zipfile.is_zipfile(path):
-        raise ModelFault(f"{path} is not a file of skops", f"pickles and joblib files are programs: {DUMP}")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model = io.load(path, trusted=list(TRUSTED))
-    except UntrustedTypesFoundException as error:
-        raise ModelFault(f"{path} has types that are not supported: {one_line(error)}", ONNX) from error
-    except (UnsupportedTypeException, zipfile.BadZipFile, KeyError, ValueError, TypeError, AttributeError, ImportError,
-            IndexError, OSError, EOFError, RecursionError) as error:  # fmt: skip
-        raise ModelFault(
-            f"{path} is damaged, or of another version of scikit-learn: {one_line(error)}", DUMP
-        ) from error
-    return model
 
 
 def read_trees(model: Any, dtype: str) -> Fitted:

@@ -26,12 +26,14 @@ _OPSET = 21
 @dataclass(frozen=True, kw_only=True)
 class Table:
     """Columns during the computation: `value` [batch, width]. `sources` are the columns of x that they still are, or
-    None. `texts` are those that missing texts count as, by column; empty if there are none.
+    None. `texts` are those that missing texts count as, by column; empty if there are none. If it `is_sparse`,
+    scikit-learn has a sparse matrix there, which leaves zeros out.
     """
 
     value: str
     sources: tuple[int | None, ...]
     texts: tuple[str | None, ...] = ()
+    is_sparse: bool = False
 
     @property
     def width(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,14 +37,29 @@ def transformed(to: Steps, model: Any, table: Table) -> Table:
     if model is None or (isinstance(model, str) and model == "passthrough"):
         return table
     if is_known(model, TRANSFORMERS):
-        return TRANSFORMERS[type(model).__name__](to, model, table)
+        found = TRANSFORMERS[type(model).__name__](to, model, table)
+        return replace(found, is_sparse=_is_sparse(model, table, found))
     if is_known(model, SELECTORS):
-        return to.part(table, model.get_support(indices=True))
+        return replace(to.part(table, model.get_support(indices=True)), is_sparse=table.is_sparse)
     supported = ", ".join(sorted([*TRANSFORMERS, *SELECTORS]))
     raise ModelFault(
         f"{type(model).__module__}.{type(model).__name__} is not supported in pipelines",
         f"supported transformers: {supported}; others: {ONNX}",
     )
+
+
+def _is_sparse(model: Any, before: Table, found: Table) -> bool:
+    """Whether scikit-learn's result is a sparse matrix."""
+    name = type(model).__name__
+    if name == "OneHotEncoder":
+        return bool(model.sparse_output)
+    if name == "KBinsDiscretizer":
+        return bool(model.encode == "onehot")
+    if name == "ColumnTransformer":
+        return bool(model.sparse_output_)
+    if name in ("FeatureUnion", "Pipeline"):
+        return found.is_sparse
+    return before.is_sparse and name not in ("PCA", "TruncatedSVD")
 
 
 # -- scaling -----------------------------------------------------------------------------------------------------
@@ -65,8 +81,13 @@ def _centered(to: Steps, table: Table, center: Array | None, scale: Array | None
     if center is not None:
         value = to.op("Sub", value, center)
     if scale is not None:
-        value = to.op("Div", value, scale)
+        value = _divided(to, table, value, scale)
     return made(value, table.width)
+
+
+def _divided(to: Steps, table: Table, value: str, scale: Any) -> str:
+    """The quotient as scikit-learn rounds it: sparse matrices are multiplied by the reciprocal."""
+    return to.op("Mul", value, 1.0 / np.asarray(scale)) if table.is_sparse else to.op("Div", value, scale)
 
 
 def _min_max(to: Steps, model: Any, table: Table) -> Table:
@@ -79,7 +100,7 @@ def _min_max(to: Steps, model: Any, table: Table) -> Table:
 
 def _max_abs(to: Steps, model: Any, table: Table) -> Table:
     to.expect(table, 0.0, model.scale_)
-    value = to.op("Div", table.value, model.scale_)
+    value = _divided(to, table, table.value, model.scale_)
     return made(_clipped(to, value, (-1, 1)) if getattr(model, "clip", False) else value, table.width)
 
 
@@ -346,7 +367,8 @@ def _union(to: Steps, model: Any, table: Table) -> Table:
     if model.transformer_weights:
         raise fault(model, "with transformer_weights is not supported")
     kept = [part for _, part in model.transformer_list if not (isinstance(part, str) and part == "drop")]
-    return to.beside([transformed(to, part, table) for part in kept])
+    found = [transformed(to, part, table) for part in kept]
+    return replace(to.beside(found), is_sparse=any(each.is_sparse for each in found))
 
 
 def _pipeline(to: Steps, model: Any, table: Table) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,17 @@ def decoded(content: bytes) -> Any:
         raise ValueError("the file is cut off, or no UBJSON") from error
 
 
+def fields(content: bytes) -> dict[str, bytes]:
+    """The fields of the object in `content`, each as UBJSON of its own. Raises ValueError as `decoded`."""
+    reader = _Reader(content)
+    try:
+        if reader.marker() != "{":
+            raise ValueError("no object of UBJSON")
+        return dict(reader.fields())
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise ValueError("the file is cut off, or no UBJSON") from error
+
+
 class _Reader:
     def __init__(self, content: bytes) -> None:
         self._content, self._at = content, 0
@@ -31,6 +43,12 @@ class _Reader:
     def marker(self) -> str:
         self._at += 1
         return chr(self._content[self._at - 1])
+
+    def fields(self) -> Iterator[tuple[str, bytes]]:
+        while self._content[self._at : self._at + 1] != b"}":
+            name, first = self._text(), self._at
+            self.value(self.marker(), 1)
+            yield name, self._content[first : self._at]
 
     def value(self, marker: str, depth: int) -> Any:
         if depth > _DEEPEST:
