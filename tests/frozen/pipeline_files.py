@@ -186,6 +186,96 @@ def frames(rng):
     }
 
 
+def composites(rng):
+    """Transformers of distributions, kernels, clusters, and estimators that are made of others."""
+    import lightgbm as lgb
+    import xgboost as xgb
+    from sklearn import (
+        calibration,
+        cluster,
+        ensemble,
+        impute,
+        linear_model,
+        multiclass,
+        neural_network,
+        preprocessing,
+        svm,
+    )
+    from sklearn.pipeline import make_pipeline
+
+    x, y, three = data(rng)
+    two, texts, gaps = (three > 0).astype(int), np.array(["muon", "electron", "jet"])[three], missing(rng, x)
+    scaled, logistic = preprocessing.StandardScaler, linear_model.LogisticRegression
+    few, seed = {"n_estimators": 5, "max_depth": 3}, {"random_state": 0}
+    found = {}
+    tied = np.round(x, 0)
+    for name, transformer, given in (
+        ("power", preprocessing.PowerTransformer(), gaps),
+        ("power_bare", preprocessing.PowerTransformer(standardize=False), x),
+        ("box_cox", preprocessing.PowerTransformer("box-cox"), abs(x) + 0.1),
+        ("quantiles", preprocessing.QuantileTransformer(n_quantiles=50), gaps),
+        ("quantiles_tied", preprocessing.QuantileTransformer(n_quantiles=300), tied),
+        ("quantiles_normal", preprocessing.QuantileTransformer(n_quantiles=100, output_distribution="normal"), gaps),
+        ("clusters", cluster.KMeans(4, random_state=0, n_init=1), x),
+    ):
+        found[f"d_{name}"] = (make_pipeline(scaled(), transformer) if name == "clusters" else transformer, given, None)
+        steps = [transformer, scaled(), logistic(max_iter=500)]
+        found[f"d_{name}_behind"] = (
+            make_pipeline(*steps) if name == "box_cox" else make_pipeline(impute.SimpleImputer(), *steps),
+            given,
+            three,
+        )
+    for kernel in ("rbf", "linear", "poly", "sigmoid"):
+        found[f"k_{kernel}_two"] = (make_pipeline(scaled(), svm.SVC(kernel=kernel)), x, two)
+        found[f"k_{kernel}"] = (make_pipeline(scaled(), svm.SVC(kernel=kernel)), x, texts)
+        found[f"k_{kernel}_numbers"] = (make_pipeline(scaled(), svm.SVR(kernel=kernel)), x, y)
+    found["k_nu"] = (make_pipeline(scaled(), svm.NuSVC(nu=0.2)), x, three)
+    found["k_nu_numbers"] = (svm.NuSVR(nu=0.4), x, y)
+    inner = [
+        ("line", make_pipeline(scaled(), logistic())),
+        ("forest", ensemble.RandomForestClassifier(5, max_depth=4, **seed)),
+        ("xgb", xgb.XGBClassifier(missing=-1, **few)),
+        ("lgb", lgb.LGBMClassifier(num_leaves=5, n_estimators=5, verbose=-1, **seed)),
+        ("hist", ensemble.HistGradientBoostingClassifier(max_iter=5)),
+        ("boosted", ensemble.GradientBoostingClassifier(**few)),
+        ("ada", ensemble.AdaBoostClassifier(n_estimators=5)),
+        ("network", make_pipeline(scaled(), neural_network.MLPClassifier((5,), max_iter=30, **seed))),
+    ]
+    numbers = [
+        ("line", make_pipeline(scaled(), linear_model.Ridge())),
+        ("forest", ensemble.RandomForestRegressor(5, max_depth=4, **seed)),
+        ("xgb", xgb.XGBRegressor(**few)),
+        ("lgb", make_pipeline(scaled(), lgb.LGBMRegressor(num_leaves=5, n_estimators=5, verbose=-1, **seed))),
+    ]
+    found["v_soft"] = (make_pipeline(scaled(), ensemble.VotingClassifier(inner, voting="soft")), x, texts)
+    found["v_soft_two"] = (
+        ensemble.VotingClassifier(inner, voting="soft", weights=[3, 1, 1, 2, 1, 1, 0.5, 1]), x, two)  # fmt: skip
+    found["v_numbers"] = (ensemble.VotingRegressor(numbers), x, y)
+    found["v_numbers_weighted"] = (ensemble.VotingRegressor(numbers, weights=[1, 2, 3, 4]), x, y)
+    for target, which in ((two, "_two"), (texts, "")):
+        for name, model in (
+            ("svc", make_pipeline(scaled(), svm.LinearSVC())),
+            ("forest", ensemble.RandomForestClassifier(5, max_depth=4, **seed)),
+            ("boosted", ensemble.HistGradientBoostingClassifier(max_iter=5)),
+            ("kernel", make_pipeline(scaled(), svm.SVC())),
+        ):
+            for method in ("sigmoid", "isotonic"):
+                found[f"a_{name}_{method}{which}"] = (
+                    calibration.CalibratedClassifierCV(model, method=method, cv=2), x, target)  # fmt: skip
+        found[f"a_alone{which}"] = (
+            make_pipeline(scaled(), calibration.CalibratedClassifierCV(logistic(), cv=3, ensemble=False)), x, target)  # fmt: skip
+        found[f"s_classes{which}"] = (
+            ensemble.StackingClassifier([inner[0], inner[1], ("svc", make_pipeline(scaled(), svm.LinearSVC()))], logistic(), cv=2), x, target)  # fmt: skip
+        found[f"s_passed{which}"] = (ensemble.StackingClassifier(
+            inner[1:3], ensemble.RandomForestClassifier(5, max_depth=3, **seed), cv=2, passthrough=True), x, target)  # fmt: skip
+        found[f"o_rest{which}"] = (make_pipeline(scaled(), multiclass.OneVsRestClassifier(logistic())), x, target)
+        found[f"o_rest_svc{which}"] = (make_pipeline(scaled(), multiclass.OneVsRestClassifier(svm.SVC())), x, target)
+        found[f"o_rest_xgb{which}"] = (multiclass.OneVsRestClassifier(xgb.XGBClassifier(**few)), x, target)
+    found["s_numbers"] = (ensemble.StackingRegressor(numbers, linear_model.RidgeCV(), cv=2), x, y)
+    found["s_numbers_trees"] = (ensemble.StackingRegressor(numbers[:2], xgb.XGBRegressor(**few), cv=2), x, y)
+    return found
+
+
 def boosters(rng):
     """Pipelines that end in XGBoost's or LightGBM's classes; answers of `trees` are sums alone."""
     import lightgbm as lgb
@@ -320,9 +410,23 @@ def as_texts(x, given, categories, none):
 def refused(rng):
     """File -> estimator or content that is not read."""
     import pandas as pd
-    from sklearn import compose, ensemble, impute, linear_model, naive_bayes, pipeline, preprocessing, svm
+    from sklearn import (
+        calibration,
+        compose,
+        decomposition,
+        ensemble,
+        impute,
+        linear_model,
+        naive_bayes,
+        pipeline,
+        preprocessing,
+        svm,
+    )
 
     x, y, three = data(rng)
+    # libsvm follows these counts without checking them.
+    counts = svm.SVC().fit(x, three > 0)
+    counts._n_support = np.array([1 << 20, 1 << 20], np.int32)
     made, line = pipeline.make_pipeline, linear_model.LinearRegression()
     texts = pd.DataFrame({"a": x[:, 0], "b": np.array(["x", "y", "z"])[three]})
     text = compose.make_column_transformer((impute.SimpleImputer(strategy="most_frequent"), ["b"]))
@@ -332,8 +436,14 @@ def refused(rng):
     wider.steps[0] = ("imputer", impute.SimpleImputer().fit(x[:, :3]))
     return {
         "bayes": naive_bayes.GaussianNB().fit(x, three),
-        "kernel": made(preprocessing.StandardScaler(), svm.SVC()).fit(x, three),
-        "quantiles": made(preprocessing.QuantileTransformer(n_quantiles=9), line).fit(x, y),
+        "independent": made(decomposition.FastICA(2, random_state=0), line).fit(x, y),
+        "by_pairs": svm.SVC(decision_function_shape="ovo").fit(x, three),
+        "sure": svm.SVC(probability=True).fit(x, three > 0),
+        "counts": counts,
+        "hard": ensemble.VotingClassifier([("a", linear_model.LogisticRegression())]).fit(x, three),
+        "voter": ensemble.VotingClassifier([("a", naive_bayes.GaussianNB())], voting="soft").fit(x, three),
+        "stacked": ensemble.StackingClassifier([("a", naive_bayes.GaussianNB())], cv=2).fit(x, three),
+        "warm": calibration.CalibratedClassifierCV(linear_model.LogisticRegression(), method="temperature").fit(x, three),
         "texts": text.fit(texts),
         "function": made(preprocessing.FunctionTransformer(np.sinh), line).fit(x / 100, y),
         "weighted": made(pipeline.FeatureUnion([("a", preprocessing.StandardScaler())], transformer_weights={"a": 2}),
@@ -426,14 +536,14 @@ def _answer(model, x):
 
 def write(folder: str) -> None:
     import pandas as pd
-    from from_trees import estimators, reading
+    from from_trees import pipelines, reading
     from messages.requests import ModelFault, Reference
     from messages.sources import ReadTrees, TreesCall
     from skops import io
 
     warnings.simplefilter("ignore")
     rng, cases = np.random.default_rng(0), {}
-    every = {**models(rng), **frames(rng), **texts(rng), **boosters(rng)}
+    every = {**models(rng), **frames(rng), **texts(rng), **boosters(rng), **composites(rng)}
     for name, (model, given, target) in every.items():
         if not name.endswith("_early"):
             model.fit(given, target)
@@ -461,7 +571,7 @@ def write(folder: str) -> None:
             f"{place}/case.npz", x=asked, right=right if right.dtype == np.float32 else np.asarray(right, np.float64)
         )
         cases[name] = {
-            "output": found.outputs[0].name, "shape": found.outputs[0].shape, "origin": found.origin,
+            "output": found.outputs[0].name, "shape": found.outputs[0].shape, "dtype": found.outputs[0].dtype, "origin": found.origin,
             "continuous": runs.is_continuous, "drawn": len(drawn), "missing": int(np.isnan(drawn).sum()),
             "categories": [asdict(each)["values"] for each in categories],
             "columns": found.trees.columns, "compared": runs.compared["x"],
@@ -482,7 +592,7 @@ def write(folder: str) -> None:
         from sklearn.preprocessing import OneHotEncoder
 
         try:
-            estimators.read_model(OneHotEncoder().fit([[0.1], [0.2]]), call)
+            pipelines.read_model(OneHotEncoder().fit([[0.1], [0.2]]), call)
             why[name] = ["", ""]
         except ModelFault as fault:
             why[name] = [fault.message, fault.hint]

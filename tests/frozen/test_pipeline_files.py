@@ -25,6 +25,9 @@ _WORKER = Path(__file__).resolve().parents[2] / "tfaot_pkg" / "worker_program"
 _INEXACT = {"trees_behind_pca", "trees_boosted", "trees_histogram", "trees_coded", "trees_ada"}
 """Products before the trees, or special functions behind them; all other trees agree to the bit."""
 
+_FLOATS = {"v_soft", "v_soft_two", "o_rest_xgb", "o_rest_xgb_two"}
+"""XGBoost's floats behind a function."""
+
 
 @pytest.fixture(scope="module")
 def folder(shared_home_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -52,17 +55,17 @@ def test_programs_give_scikit_learns_answers(folder: Path, cases: Mapping[str, A
         (ours,) = interpret.run(verified(made.program, "lowering"), len(asked["x"]), [asked["x"]])
         theirs = asked["right"]
         assert made.outputs == (case["output"],), name
-        assert ours.dtype == theirs.dtype and ours.shape == theirs.shape, name
+        assert ours.dtype == case["dtype"] and ours.shape == theirs.shape, name
         assert [*ours.shape[1:]] == case["shape"][1:], name
         if name.startswith("trees_") and name not in _INEXACT:
             assert ours.tobytes() == theirs.tobytes(), name
-        if name.startswith("xgb_"):  # floats behind a function
-            np.testing.assert_allclose(ours, theirs, rtol=5e-7, err_msg=name)
+        if name.startswith("xgb_") or name in _FLOATS:
+            np.testing.assert_allclose(ours, theirs, rtol=5e-7, atol=1e-7, err_msg=name)
             continue
         scale = np.nanmax(np.abs(theirs), initial=1.0)
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=2e-12 * scale, err_msg=name)
         off[name] = float(np.nanmax(np.abs(ours - theirs), initial=0.0) / scale)
-    assert len(off) > 90 and max(off.values()) < 2e-12
+    assert len(off) > 190 and max(off.values()) < 2e-12
 
 
 def test_facts_say_what_x_contains_and_how_it_is_tried(cases: Mapping[str, Any]) -> None:
@@ -98,6 +101,20 @@ def test_a_pipeline_that_ends_in_a_booster_has_the_answers_of_its_class(cases: M
     assert cases["trees_xgb"]["drawn"] > 256 and cases["trees_xgb"]["missing"] > 0
 
 
+def test_estimators_of_estimators_have_the_answers_of_the_whole(cases: Mapping[str, Any]) -> None:
+    for name, output, dtype, shape in (
+        ("v_soft", "probabilities", "float64", [None, 3]),
+        ("v_numbers", "predictions", "float64", [None]),
+        ("s_numbers_trees", "predictions", "float32", [None]),
+        ("o_rest_svc_two", "scores", "float64", [None]),
+        ("k_rbf", "scores", "float64", [None, 3]),
+        ("d_clusters", "label", "int32", [None]),
+        ("d_power", "columns", "float64", [None, 6]),
+    ):
+        case = cases[name]
+        assert (case["output"], case["dtype"], case["shape"]) == (output, dtype, shape), name
+
+
 def test_boosters_in_hostile_files_are_not_created(folder: Path) -> None:
     refused = json.loads((folder / "refused.json").read_text())
     for name, why, hint in (
@@ -119,8 +136,14 @@ def test_others_are_refused_by_their_names(folder: Path) -> None:
     refused = json.loads((folder / "refused.json").read_text())
     for name, why, hint in (
         ("bayes", "GaussianNB is not supported", "supported estimators: "),
-        ("kernel", "SVC is not supported at the end of a pipeline", "export it to ONNX"),
-        ("quantiles", "QuantileTransformer is not supported in pipelines", "supported transformers: "),
+        ("independent", "FastICA is not supported in pipelines", "supported transformers: "),
+        ("by_pairs", "SVC with decision_function_shape='ovo' is not supported", "ONNX"),
+        ("sure", "SVC with probability=True is not supported", "CalibratedClassifierCV"),
+        ("counts", "the SVC is damaged, or was not fitted: its support vectors do not fit", "skops.io.dump"),
+        ("hard", "VotingClassifier with voting='hard' is not supported", "voting='soft'"),
+        ("voter", "GaussianNB is not supported at the end of a pipeline", "supported estimators: "),
+        ("stacked", "GaussianNB is not supported at the end of a pipeline", "supported estimators: "),
+        ("warm", "types that are not supported: sklearn.calibration._TemperatureScaling", "ONNX"),
         ("texts", "a SimpleImputer of texts has no encoder behind it", "OneHotEncoder"),
         ("function", "FunctionTransformer of sinh is not supported", "log1p"),
         ("weighted", "FeatureUnion with transformer_weights is not supported", "ONNX"),

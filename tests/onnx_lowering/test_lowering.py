@@ -22,7 +22,8 @@ from tfaot_pkg.frontends.onnx_lowering.graph import DamagedGraph, read
 from tfaot_pkg.frontends.onnx_lowering.lowering import lower
 from tfaot_pkg.frontends.onnx_lowering.table import ONNX, OPERATORS, Refused
 from tfaot_pkg.ground.arrays import Array
-from tfaot_pkg.worker_program.from_onnx.graphs import NATIVE
+from tfaot_pkg.worker_program.from_onnx.graphs import FOREST, NATIVE, OWN
+from tfaot_pkg.worker_program.messages.forest import LESS_EQUAL, NAN, Forest, forest, packed
 
 N = Symbol("n", 16, 4)
 
@@ -233,6 +234,27 @@ def test_open_axes_need_a_range() -> None:
     with pytest.raises(Unsupported) as error:
         lower(model_of([node("Neg", "x", "y")], (None, "other", 4)), [N])
     worded(str(error.value))
+
+
+def _stump(features: int = 2) -> Forest:
+    return forest(
+        dtype="float64", total="float64", features=features, outputs=1, roots=[0], target=[0], feature=[1],
+        comparison=[LESS_EQUAL], threshold=[0.5], words=[0], missing=[NAN], default=[True], left=[-1], right=[-2],
+        sets=[], values=[[3.0], [4.0]], base=[1.0],
+    )  # fmt: skip
+
+
+def test_trees_between_the_steps_of_a_pipeline_are_packed_forests() -> None:
+    tree = node(FOREST, "x", "y", domain=OWN, **{FOREST: {"tensor": "t"}})
+    x = np.array([[9.0, 0.5], [0.0, 0.6], [0.0, np.nan]])
+    assert run_by_interpreter([tree], x, {"t": packed(_stump())}).tolist() == [[4.0], [5.0], [4.0]]
+    for content, axes, why in (
+        (np.zeros(256, np.uint8), (None, 2), "its trees cannot be read"),
+        (packed(_stump(3)), (None, 2), "its trees do not fit its input"),
+        (packed(_stump()), (None, 2, 2), "its trees do not fit its input"),
+    ):
+        with pytest.raises(Unsupported, match=why):
+            lower(model_of([tree], axes, {"t": content}, dtype="float64"), [])
 
 
 _SOUND = document([node("Neg", "x", "y")], {}, (None, "n", 4))

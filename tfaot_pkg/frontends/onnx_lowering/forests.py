@@ -22,6 +22,7 @@ from tfaot_pkg.frontends.onnx_lowering.moving import cut, join, squeezed
 from tfaot_pkg.frontends.onnx_lowering.reductions import maximum, minimum, place_of_extreme
 from tfaot_pkg.frontends.onnx_lowering.table import ML, Call, operator
 from tfaot_pkg.ground.arrays import Array
+from tfaot_pkg.worker_program.from_onnx.graphs import FOREST, OWN
 from tfaot_pkg.worker_program.messages import forest as trees
 
 _MODES = {
@@ -142,6 +143,23 @@ def _two_classes(
         pair = [a.unary("negate", first), first]
         return join(b, pair, 1), labels, place, kind if kind == "LOGISTIC" else "NONE"
     return join(b, [a.sub(1, first), first], 1), labels, place, "NONE"
+
+
+@operator(FOREST, domain=OWN)
+def _packed(call: Call) -> Value:
+    """Trees between the steps of a pipeline (worker_program/from_trees/steps.py)."""
+    x = call.input(0)
+    try:
+        made = trees.unpacked(_tensor(call, FOREST))
+    except ValueError as error:
+        raise call.fault(f"its trees cannot be read: {error}") from error
+    if x.rank != 2 or x.dtype != _TYPES[made.dtype] or x.sizes[1] != Size(made.features):
+        raise call.fault("its trees do not fit its input")
+    stated = Shape(_TYPES[made.total], (x.sizes[0], Size(made.outputs)))
+    return call.builder.op("trees", x, attributes=Trees(forest=made), stated=stated)
+
+
+_TYPES = {"float32": "f32", "float64": "f64"}
 
 
 def _named(call: Call, number: int, names: Sequence[str]) -> str:

@@ -17,6 +17,9 @@ GRAPH is a document with the fields
 GRAPH = "graph.json"
 TENSORS = "tensors.npz"
 
+OWN, FOREST = "tfaot", "Forest"
+"""An operator of ours, and its attribute: the sums of trees, which are a packed forest (messages/forest.py)."""
+
 QONNX = "qonnx.custom_op.general"
 QONNX_DOMAINS = frozenset((QONNX, "finn.custom_op.general", "onnx.brevitas"))
 """The domain of QONNX's operators, and its earlier names, which exporters still write."""

@@ -8,7 +8,7 @@ import re
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from from_trees import estimators, fitted, from_lightgbm, from_xgboost, rows, tmva
+from from_trees import fitted, from_lightgbm, from_xgboost, pipelines, rows, tmva
 from from_trees.categories import Column
 from messages import elements
 from messages.requests import ModelFault, Reference
@@ -55,7 +55,7 @@ def read(request: ReadTrees, report: Report) -> SourceModel:
 def _rows(request: ReadTrees, made: fitted.Fitted) -> Array:
     if made.before is None:
         return rows.rows_of(made)
-    return rows.rows_of_steps(made, made.before.steps, estimators.Answers(request.path, request.call).run)
+    return rows.rows_of_steps(made, made.before.steps, pipelines.Answers(request.path, request.call).run)
 
 
 def model_of(path: str, call: TreesCall) -> fitted.Fitted:
@@ -80,7 +80,7 @@ def reader_of(path: str) -> ModuleType:
     with open(path, "rb") as file:
         head = file.read(512)
     if head[:2] == b"PK":
-        return estimators
+        return pipelines
     if head[:2] == b"\x1f\x8b" or head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
         return tmva
     if head.lstrip()[:1] == b"{":
@@ -145,7 +145,7 @@ class TreesModel:
     """The model in `request.folder`, a file.
 
     The module that reads it has `Answers(path, call)`, with `version`, `dtype` of x, `rejections` and `run(x)`,
-    which returns the result, or several by name; those of estimators.py also have `is_continuous` and `compared`.
+    which returns the result, or several by name; those of pipelines.py also have `is_continuous` and `compared`.
     """
 
     def __init__(self, request: Reference) -> None:

@@ -33,6 +33,10 @@ TRUSTED = (
     "sklearn.feature_selection._univariate_selection.f_regression",
     "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
     "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+    # What estimators of estimators keep: names, and two numbers.
+    "sklearn.utils._bunch.Bunch",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
     # Classes of boosters hold settings. Their boosters are created of checked content alone: see _STORED.
     *(f"{module}.{name}" for module, name in sorted(CLASSES)),
     "from_trees.stored.XGBoost",

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from from_onnx.graphs import GRAPH, TENSORS
+from from_onnx.graphs import FOREST, GRAPH, OWN, TENSORS
 from from_trees.categories import Column
 from messages import elements
+from messages.forest import Forest, packed
 from messages.requests import ModelFault
 from messages.sources import INPUT
 
 if TYPE_CHECKING:
     from framework_types import Array
 
-DOUBLE = 11  # of ONNX's TensorProto.DataType
+SINGLE, INTEGER, DOUBLE = 1, 6, 11  # of ONNX's TensorProto.DataType
 _MOST_COLUMNS = 1 << 16
 _OPSET = 21
 
@@ -71,11 +72,21 @@ class Steps:
         return Table(value=value, sources=tuple(range(self.features)))
 
     def op(self, op: str, *inputs: Any, **attributes: int) -> str:
-        """The result of an operator of ONNX; inputs that are numbers or arrays become constants."""
+        """The result of an operator of ONNX; inputs that are numbers or arrays become constants, in float64 if they
+        are no integers, truths or float32.
+        """
+        return self._node("ai.onnx", op, inputs, attributes)
+
+    def sums(self, value: str, forest: Forest) -> str:
+        """The sums of trees over `value`, [batch, outputs], which has the type of the forest's input."""
+        tensor = {"tensor": self._constant(packed(forest))}
+        return self._node(OWN, FOREST, (value,), {FOREST: tensor})
+
+    def _node(self, domain: str, op: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> str:
         name = f"v{len(self._nodes)}"
         given = [each if isinstance(each, str) else self._constant(each) for each in inputs]
         self._nodes.append({
-            "op": op, "domain": "ai.onnx", "name": name, "scope": "", "outputs": [name], "attributes": attributes,
+            "op": op, "domain": domain, "name": name, "scope": "", "outputs": [name], "attributes": dict(attributes),
             "inputs": given,
         })  # fmt: skip
         return name
@@ -83,7 +94,8 @@ class Steps:
     def _constant(self, value: Any) -> str:
         array = np.asarray(value)
         name = f"c{len(self._tensors)}"
-        self._tensors[name] = array if array.dtype.kind in "ib" else array.astype(np.float64)
+        is_kept = array.dtype.kind in "iub" or array.dtype == np.float32
+        self._tensors[name] = array if is_kept else array.astype(np.float64)
         return name
 
     def product(self, value: str, weights: Any) -> str:
@@ -93,6 +105,15 @@ class Steps:
     def affine(self, value: str, weights: Any, bias: Any) -> str:
         """Value @ weights + bias."""
         return self.op("Add", self.product(value, weights), np.asarray(bias, np.float64))
+
+    def squared_distances(self, value: str, points: Any) -> str:
+        """From each row to each of the points, [batch, points]."""
+        points = np.asarray(points, np.float64)
+        # Around their mean, so that products are small; roundings must not make distances negative.
+        center = points.mean(0)
+        value, points = self.op("Sub", value, center), points - center
+        squares = self.op("Add", self.row_sum(self.op("Mul", value, value)), (points * points).sum(1))
+        return self.op("Max", self.op("Sub", squares, self.product(value, 2 * points.T)), 0.0)
 
     def row_sum(self, value: str) -> str:
         self.is_rounded = True
@@ -142,7 +163,7 @@ class Steps:
     def document(self, output: str, result: str) -> dict[str, Any]:
         """GRAPH (from_onnx/graphs.py), whose one output is called `output`."""
         return {
-            "opsets": {"ai.onnx": _OPSET},
+            "opsets": {"ai.onnx": _OPSET, OWN: 1},
             "inputs": [
                 {"name": INPUT, "key": INPUT, "dtype": self.dtype, "axes": [None, self.features], "shape": None}
             ],

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from from_trees.categories import Column
+from from_trees.distributions import log1p, power, quantile
 from from_trees.steps import Steps, Table, made
 from messages.requests import ModelFault
 
@@ -319,15 +320,8 @@ def _polynomials(to: Steps, model: Any, table: Table) -> Table:
     return made(value, len(powers))
 
 
-def _log1p(to: Steps, value: str) -> str:
-    """log(1 + x) without the rounding of 1 + x, which is undone by the quotient (W. Kahan)."""
-    more = to.op("Add", value, 1.0)
-    exact = to.op("Div", to.op("Mul", to.op("Log", more), value), to.op("Sub", more, 1.0))
-    return to.op("Where", to.op("Equal", more, 1.0), value, exact)
-
-
 _UFUNCS: Mapping[str, Callable[[Steps, str], str]] = {
-    "log1p": _log1p,
+    "log1p": log1p,
     "log": lambda to, value: to.op("Log", value),
     "sqrt": lambda to, value: to.op("Sqrt", value),
     "exp": lambda to, value: to.op("Exp", value),
@@ -347,6 +341,11 @@ def _function(to: Steps, model: Any, table: Table) -> Table:
     to.expect(table, 2.0, 0.5)
     to.is_rounded = True
     return made(_UFUNCS[name](to, table.value), table.width)
+
+
+def _distances(to: Steps, model: Any, table: Table) -> Table:
+    """Distances from the centers of clusters."""
+    return made(to.op("Sqrt", to.squared_distances(table.value, model.cluster_centers_)), len(model.cluster_centers_))
 
 
 # -- transformers of transformers --------------------------------------------------------------------------------
@@ -382,7 +381,8 @@ TRANSFORMERS: Mapping[str, Callable[[Steps, Any, Table], Table]] = {
     "Normalizer": _normalizer, "Binarizer": _binarizer, "KBinsDiscretizer": _bins, "SimpleImputer": _imputer,
     "OneHotEncoder": _one_hot, "OrdinalEncoder": _ordinal, "PCA": _pca, "TruncatedSVD": _svd,
     "PolynomialFeatures": _polynomials, "FunctionTransformer": _function, "ColumnTransformer": _column_transformer,
-    "FeatureUnion": _union, "Pipeline": _pipeline,
+    "FeatureUnion": _union, "Pipeline": _pipeline, "PowerTransformer": power, "QuantileTransformer": quantile,
+    "KMeans": _distances, "MiniBatchKMeans": _distances,
 }  # fmt: skip
 SELECTORS = frozenset("SelectFromModel SelectKBest SelectPercentile VarianceThreshold RFE RFECV".split())
 """Transformers that keep some of their columns."""
