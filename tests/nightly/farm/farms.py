@@ -17,6 +17,7 @@ from tests.nightly.nights import REPOSITORY, Seen, coordinator, home_of, stub
 from tfaot_pkg.nightly.executors import Executor
 from tfaot_pkg.nightly.farm.bundle import Bundle
 from tfaot_pkg.nightly.farm.executor import PullExecutor
+from tfaot_pkg.nightly.farm.messages import WORKER
 from tfaot_pkg.nightly.outcome import Request
 from tfaot_pkg.nightly.run import Coordinator
 from tfaot_pkg.nightly.types import Policy
@@ -81,6 +82,13 @@ def worker(
     finally:
         process.kill()
         process.communicate()
+
+
+def wait_until_seen(place: Place, *hands: Hand) -> None:
+    """Until the night can see all these workers. One says its name before that: a failure would confirm itself if the
+    night saw its worker alone.
+    """
+    wait_for(lambda: {f"{WORKER}{hand.name}" for hand in hands} <= place.store.cells().keys())
 
 
 def no_files(_: Request) -> Bundle:

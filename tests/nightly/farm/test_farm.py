@@ -15,7 +15,7 @@ from threading import Thread
 import pytest
 
 from tests.nightly.farm.conftest import Place
-from tests.nightly.farm.farms import SHORT, Hand, night, wait_for, worker
+from tests.nightly.farm.farms import SHORT, Hand, night, wait_for, wait_until_seen, worker
 from tests.nightly.farm.lies import LIES
 from tests.nightly.nights import STUB, Seen, builds_below, ends, start_coordinator, stub, stub_decision
 from tests.wording import reported
@@ -143,7 +143,7 @@ def test_a_lying_worker_publishes_nothing_and_is_excluded(tmp_path: Path, lie: s
         worker(tmp_path, place, "liar", lies=lie) as liar,
         worker(tmp_path, place, "honest", program=stub(0.4)) as honest,
     ):
-        assert liar.name and honest.name
+        wait_until_seen(place, liar, honest)
         done = night(tmp_path, place, watch=watch, pause=0.2).run(lambda: decisions)
         assert done.counts == {"published": 8}
         assert {one.worker for one in watch.built_} == {honest.name}
@@ -261,7 +261,7 @@ def test_a_broken_worker_is_told_from_the_models_and_named(tmp_path: Path, place
     with ExitStack() as started:
         broken = started.enter_context(worker(tmp_path, place, "broken", variables={"LANG": "broken"}))
         sound = [started.enter_context(worker(tmp_path, place, name, program=stub(0.3))) for name in ("one", "two")]
-        assert broken.name and all(hand.name for hand in sound)
+        wait_until_seen(place, broken, *sound)
         done = night(tmp_path, place, watch=watch, pause=0.5).run(lambda: decisions)
     assert done.counts == {"published": 20}
     assert list(watch.excluded_) == [broken.name]
