@@ -43,6 +43,7 @@ install(DIRECTORY include/ DESTINATION include)
 install(DIRECTORY etc licenses DESTINATION .)
 install(FILES {PACKAGE}.pc DESTINATION lib/pkgconfig)
 """,
+    "BUILD.bazel": "# as the package has it\n",
     "model.c": "int answer(void) { return 42; }\n",
     f"{PACKAGE}.pc": "prefix=${pcfiledir}/../..\n\n"
     f"Name: digits\nDescription: digits\nVersion: 1.0\nCflags: -I${{prefix}}/include\nLibs: -L${{prefix}}/lib -l{PACKAGE}\n",
@@ -256,6 +257,21 @@ def test_recipes_need_sources_and_replace_nothing(
         export_installed(tmp_path / "prefix of nix", "digits", "nix", folder)
     with reported(RegistryError):
         export("vcpkg", model="a__b")
+
+
+def test_a_bazel_module_names_itself_and_what_its_build_file_loads(
+    export: Export, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = export("bazel", version="1.0rc1", description=HOSTILE, author=HOSTILE) / f"{PACKAGE}-1.0rc1"
+    assert (folder / "BUILD.bazel").read_text() == SOURCES["BUILD.bazel"]
+    module, *needed = [each.value for each in ast.parse((folder / "MODULE.bazel").read_text()).body]  # type: ignore[attr-defined]
+    said = {each.arg: ast.literal_eval(each.value) for each in module.keywords}
+    assert said == {"name": PACKAGE, "version": "1.0rc1"}
+    assert {ast.literal_eval(each.keywords[0].value) for each in needed} == {"platforms", "rules_cc"}
+    # Packages of older releases.
+    monkeypatch.delitem(SOURCES, "BUILD.bazel")
+    with reported(RegistryError):
+        export("bazel", version="2.0")
 
 
 def test_versions_keep_their_order_in_debian() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 
 import pytest
@@ -66,3 +67,39 @@ def test_it_is_built_for_the_targets_of_the_package_or_the_default_ones(
     assert f"set(known aarch64)\n  set(default {aarch64})" in lists
     # By instruction sets: GCC 9 and Clang 11 do not know -march=x86-64-v3.
     assert "-march=x86-64-v" not in lists
+
+
+@pytest.mark.parametrize("targets", [("x86-64-v2", "x86-64-v3"), ("aarch64",)])
+def test_labels_of_its_bazel_file_name_targets_of_it_and_files_that_are_there(targets: tuple[str, ...]) -> None:
+    found = sources(contents("affine", *targets))
+    # Starlark's syntax is a part of Python's.
+    calls = [each for each in ast.walk(ast.parse(found["BUILD.bazel"])) if isinstance(each, ast.Call)]
+    rules = [{k.arg: k.value for k in each.keywords} for each in calls if ast.unparse(each.func) == "cc_library"]
+    names = {ast.literal_eval(rule["name"]) for rule in rules}
+    assert {"tfaot-model-affine", *(f"program_{name.replace('-', '_')}" for name in targets)} <= names
+    assert [ast.literal_eval(rule["name"]) for rule in rules if "visibility" in rule] == ["tfaot-model-affine"]
+    for rule in rules:
+        texts = [each.value for key in ("deps", "srcs", "hdrs") if key in rule for each in ast.walk(rule[key])
+                 if isinstance(each, ast.Constant)]  # fmt: skip
+        for text in map(str, texts):
+            assert (
+                text.startswith("@platforms//cpu:")
+                or "*" in text
+                or text.removeprefix(":")
+                in names
+                | found.keys()
+                | {
+                    "src/" + name
+                    for name in (
+                        "cpu.cc",
+                        "library.cc",
+                        "model.cc",
+                        "runtime.cc",
+                        "state.cc",
+                        "thread_pool.cc",
+                        "units.cc",
+                        "weights.cc",
+                    )
+                }
+                | {"kernels/src/kernels.cpp", "src/program.cc", "weights.bin"}
+            ), text

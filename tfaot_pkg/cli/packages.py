@@ -359,8 +359,8 @@ def export(
         typer.Option(
             "--recipe",
             metavar="MANAGER DIR",
-            help="Write the sources with what a package manager builds them by, into new folders below DIR: debian, "
-            "nix, spack or vcpkg. For packages with sources.",
+            help="Write the sources with what a package manager builds them by, into new folders below DIR: bazel, "
+            "debian, nix, spack or vcpkg. For packages with sources.",
         ),
     ] = None,
     oci: OciOption = "",

@@ -19,7 +19,7 @@ from tfaot_pkg.package.listing import Tree, source_folder
 _FOLDERS = ("include/", "lib/cmake/", "lib/pkgconfig/", "etc/")
 _SHARED = "include/tfaot/"
 """Headers of all packages: installations take their own (package/prefix/install.py), whatever a package has."""
-_OF_SOURCE = ("CMakeLists.txt", "cmake/", "include/", "install/")
+_OF_SOURCE = ("CMakeLists.txt", "BUILD.bazel", "cmake/", "include/", "install/")
 _CMAKE = re.compile(r"\s*(#(?!\[)[^\n]*)?")
 _COMMENTS = {".h": re.compile(r"\s*(//[^\n\\?]*)?"), ".cmake": _CMAKE, ".txt": _CMAKE}
 _MOST_COMMENTS = 1 << 16  # bytes

@@ -55,7 +55,7 @@ def source_files(
         "calls": sorted({name for path in operations for name in _CALL.findall(code[path].decode())}),
     }
     # Of releases, what users run is kept.
-    names = ("CMakeLists.txt",) if release else ("CMakeLists.txt", "README.md")
+    names = ("CMakeLists.txt",) if release else ("CMakeLists.txt", "BUILD.bazel", "README.md")
     texts = {name: render(f"source/{name}.j2", known, release) for name in names}
     cmake = f"lib/cmake/{package}/{package}"
     linked = {**context, "system_libraries": ("m", RUNTIME)}

@@ -85,7 +85,7 @@ def _is_there(path: Path, file: Path) -> bool:
     )
 
 
-Kind = Literal["wheel", "conda", "tree", "debian", "nix", "spack", "vcpkg"]
+Kind = Literal["wheel", "conda", "tree", "bazel", "debian", "nix", "spack", "vcpkg"]
 _FORMS: dict[Kind, Callable[[Sequence[Described], Path, bool], Written]] = {
     "wheel": _wheels,
     "conda": _conda_packages,

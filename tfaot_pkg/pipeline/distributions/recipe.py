@@ -30,7 +30,7 @@ from tfaot_pkg.pipeline.distributions.facts import Facts
 from tfaot_pkg.pipeline.distributions.files import File, Written
 from tfaot_pkg.registry.source_export import NO_SOURCE, sources_of
 
-Manager = Literal["debian", "nix", "spack", "vcpkg"]
+Manager = Literal["bazel", "debian", "nix", "spack", "vcpkg"]
 Folders = dict[str, tuple[File, ...]]
 """The files of each folder, by its name."""
 _PER_MAJOR = 10_000  # of TFAOT_HEADERS_VERSION, as in package/prefix/plan.py
@@ -99,6 +99,17 @@ def debian_version(version: Version) -> str:
     return f"{text.replace('~.', '~')}+{version.local}" if version.local else text.replace("~.", "~")
 
 
+def _bazel(sources: Sources) -> Folders:
+    facts = sources.facts
+    if not any(file.path == "BUILD.bazel" for file in sources.files):
+        raise RegistryError(
+            f"{facts.package} {facts.version}: its sources have no BUILD.bazel, as in older packages",
+            hint="build the package again",
+        )
+    own = sources.rendered("bazel", {"MODULE.bazel": "MODULE.bazel"})
+    return {f"{facts.package}-{facts.version}": (*sources.files, *own)}
+
+
 def _debian(sources: Sources) -> Folders:
     names = {f"debian/{name}": name for name in ("control", "rules", "changelog", "copyright")}
     names["debian/source/format"] = "format"
@@ -135,6 +146,7 @@ def _vcpkg(sources: Sources) -> Folders:
 
 
 _RECIPES: dict[Manager, Callable[[Sources], Folders]] = {
+    "bazel": _bazel,
     "debian": _debian,
     "nix": _nix,
     "spack": _spack,
