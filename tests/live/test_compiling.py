@@ -22,6 +22,7 @@ from tfaot_pkg.ground.settings import Folders
 TAGGER = REPOSITORY / "examples" / "from-onnx" / "tagger.onnx"
 KERNEL = ("ipykernel==7.4.0", "nbclient==0.11.0", "numpy==2.4.6")
 JAX = ("jax==0.10.2", "numpy==2.4.6", "flax", "equinox", "flatbuffers")
+CATBOOST = ("catboost==1.2.10", "numpy==2.4.6", "pandas==3.1.1")
 FRAMES = ("jax==0.10.2", "numpy==2.4.6", "pandas==3.1.1", "polars")
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(1200)]
 
@@ -42,8 +43,22 @@ def test_pipelines_take_frames_and_arrays(shared_home_folder: Path, run_program:
     found = run_program(frontend_python(shared_home_folder, "trees"), "pipelines")
     assert found["linear"] < 1e-14 and found["trees"]
     assert found["xgboost"] < 1e-6 and found["lightgbm"] and found["same"]
+    assert found["voting"] < 1e-7 and found["shaped"] < 1e-13
     assert found["unfitted"] == "the Pipeline was not fitted"
     assert all("verified against scikit-learn 1.9.1" in each for each in found["verdicts"])
+
+
+@pytest.mark.release
+def test_models_of_catboost_are_compared_with_its_own_answers(shared_home_folder: Path, run_program: Run) -> None:
+    found = run_program(environment(shared_home_folder, *CATBOOST), "catboost_objects")
+    assert found["off"].keys() == {"two", "three", "texts", "numbers"} and max(found["off"].values()) < 2e-6
+    for name, report in found["reports"].items():
+        assert "verified against ONNX Runtime" in report[0], name
+        assert report[-1].startswith("CatBoost 1.2.10's own answers to 256 rows at its thresholds: at most "), name
+    assert "CatBoost cannot write this model as ONNX: " in found["errors"]["categories"][0]
+    why, hint = found["errors"]["counts"]
+    assert why.startswith("predictions of the package differs from the answers of CatBoost 1.2.10 itself, in ")
+    assert "another objective" in hint
 
 
 def test_a_model_proto_and_a_path_are_compiled_saved_and_published(

@@ -21,7 +21,7 @@ from tfaot_pkg.ground.progress import Progress, Silent
 from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.ground.storage import locked
 from tfaot_pkg.live.model import ABOUT, SPEC, CompiledModel
-from tfaot_pkg.live.source import Adaptor, LiveSource
+from tfaot_pkg.live.source import Adaptor, LiveSource, OwnAnswers
 
 _ADAPTORS: Mapping[str, str] = {
     "onnx": "onnx", "sklearn": "sklearn", "xgboost": "boosters", "lightgbm": "boosters", "catboost": "boosters",
@@ -192,7 +192,7 @@ def _build(source: LiveSource, sections: Mapping[str, Any], place: Path, folders
     if len(source.order) > 1 and sorted(source.order) == sorted(taken) and not first.model.inputs:
         sections = _merged({"model": {"inputs": list(source.order)}}, sections)
     _write_spec(place / "first.yaml", place / SPEC, sections)
-    _built(place, place / SPEC, pipeline)
+    _built(place, place / SPEC, pipeline, source.own)
 
 
 def _write_spec(first: Path, target: Path, sections: Mapping[str, Any]) -> None:
@@ -202,16 +202,19 @@ def _write_spec(first: Path, target: Path, sections: Mapping[str, Any]) -> None:
     target.write_text(yaml.safe_dump(_merged(document, sections), sort_keys=False, allow_unicode=True))
 
 
-def _built(place: Path, spec: Path, pipeline: Any) -> None:
-    """Build the package of `spec` into `place`, which is complete after this."""
+def _built(place: Path, spec: Path, pipeline: Any, own: OwnAnswers | None = None) -> None:
+    """Build the package of `spec` into `place`, which is complete after this. Raises TfaotError."""
+    from tfaot_pkg.live.own_answers import compared
     from tfaot_pkg.live.report import report_of
     from tfaot_pkg.package.prefix.install import install_built
     from tfaot_pkg.spec import load_spec
 
     made = pipeline.build(pipeline.plan(load_spec(spec)))
     install_built(made.tree, made.plan.key, place / "prefix")
-    about = {"spec": str(spec), "package": made.tree.package_name, "report": report_of(made)}
-    (place / ABOUT).write_text(json.dumps(about))
+    package, text = made.tree.package_name, report_of(made)
+    if own is not None:
+        text += "\n" + compared(place / "prefix" / "lib" / f"lib{package}.so", own)
+    (place / ABOUT).write_text(json.dumps({"spec": str(spec), "package": package, "report": text}))
     (place / _COMPLETE).touch()
 
 

@@ -8,9 +8,23 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tfaot_pkg.errors import ModelError
+from tfaot_pkg.ground.arrays import Array
 
 Sections = Mapping[str, Mapping[str, Any]]
 """Parts of a spec: {"validation": {"rtol": 1e-3}}."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnAnswers:
+    """What the call of an object of `framework` gives for `x`, the model's one input, by the names of outputs.
+
+    Numbers of the package may be off by `tolerance` of the larger of 1 and the largest answer.
+    """
+
+    framework: str
+    x: Array
+    answers: Mapping[str, Array]
+    tolerance: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +33,7 @@ class LiveSource:
 
     `content` are bytes that determine the model, `write` puts its file into a folder and returns the path. `sections`
     are what the object says for the spec. `order` are the names of inputs in the order of the object's own call, "" if
-    it does not have them.
+    it does not have them. `own` are the object's own answers, if validation compares with those of another framework.
     """
 
     framework: str
@@ -27,6 +41,7 @@ class LiveSource:
     write: Callable[[Path], Path]
     sections: Sections = field(default_factory=dict)
     order: tuple[str, ...] = ()
+    own: OwnAnswers | None = None
 
 
 class Adaptor(Protocol):
@@ -51,7 +66,13 @@ def examples_by_name(example: Any, names: Sequence[str], what: str) -> dict[str,
 
 
 def of_bytes(
-    framework: str, name: str, content: bytes, *, sections: Sections | None = None, order: tuple[str, ...] = ()
+    framework: str,
+    name: str,
+    content: bytes,
+    *,
+    sections: Sections | None = None,
+    order: tuple[str, ...] = (),
+    own: OwnAnswers | None = None,
 ) -> LiveSource:
     """A model whose file `name` is `content`."""
 
@@ -61,5 +82,10 @@ def of_bytes(
         return path
 
     return LiveSource(
-        framework=framework, content=[name.encode(), content], write=write, sections=sections or {}, order=order
+        framework=framework,
+        content=[name.encode(), content],
+        write=write,
+        sections=sections or {},
+        order=order,
+        own=own,
     )

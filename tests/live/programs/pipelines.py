@@ -8,12 +8,14 @@ import lightgbm
 import numpy as np
 import pandas as pd
 import xgboost
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier, VotingClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, PowerTransformer, QuantileTransformer, StandardScaler
+from sklearn.svm import SVC, SVR
 
 import tfaot_pkg
 
@@ -36,14 +38,25 @@ trees = tfaot_pkg.compile(boosted, x[:20])
 of_xgb = make_pipeline(columns, xgboost.XGBClassifier(n_estimators=5, max_depth=3)).fit(frame, y > 0)
 of_lgb = make_pipeline(StandardScaler(), lightgbm.LGBMRegressor(n_estimators=5, verbose=-1)).fit(x, y)
 boosters = [tfaot_pkg.compile(of_xgb, frame[:20]), tfaot_pkg.compile(of_lgb, x[:20])]
+voters = [
+    ("forest", RandomForestClassifier(9, max_depth=4)),
+    ("boosted", xgboost.XGBClassifier(n_estimators=5)),
+    ("calibrated", CalibratedClassifierCV(SVC(), method="isotonic", cv=2)),
+]
+voting = make_pipeline(columns, VotingClassifier(voters, voting="soft")).fit(frame, y > 0)
+steps = (QuantileTransformer(n_quantiles=40, output_distribution="normal"), PowerTransformer(), SVR())
+shaped = make_pipeline(*steps).fit(x, y)
+others = [tfaot_pkg.compile(voting, frame[:20]), tfaot_pkg.compile(shaped, x[:20])]
 again = tfaot_pkg.compile(of_xgb, frame[:20])
 RESULT: dict[str, object] = {
     "xgboost": float(abs(boosters[0](frame)["probabilities"] - of_xgb.predict_proba(frame)).max()),
     "lightgbm": bool((boosters[1](x)["predictions"] == of_lgb.predict(x)).all()),
+    "voting": float(abs(others[0](frame)["probabilities"] - voting.predict_proba(frame)).max()),
+    "shaped": float(abs(others[1](x)["predictions"] - shaped.predict(x)).max() / abs(y).max()),
     "same": again.uid == boosters[0].uid,
     "linear": float(abs(model(frame)["probabilities"] - linear.predict_proba(frame)).max()),
     "trees": bool((trees(x)["predictions"] == boosted.predict(x)).all()),
-    "verdicts": [each.report.verdict for each in (model, trees, *boosters)],
+    "verdicts": [each.report.verdict for each in (model, trees, *boosters, *others)],
 }
 try:
     tfaot_pkg.compile(make_pipeline(StandardScaler(), LogisticRegression()), x)
