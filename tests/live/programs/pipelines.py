@@ -1,6 +1,4 @@
-"""A pipeline that chooses columns of numbers and texts of a data frame, and one of arrays, and pipelines that end in boosters
-become models.
-"""
+"""Pipelines become models: of columns of numbers and texts of a data frame, of arrays, with boosters, of votes."""
 
 from __future__ import annotations
 
