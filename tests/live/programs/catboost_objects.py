@@ -16,7 +16,7 @@ kinds = (y > -0.5).astype(int) + (y > 0.7)
 settings = {"iterations": 12, "depth": 4, "verbose": False, "allow_writing_files": False, "thread_count": 1}
 RESULT: dict[str, object] = {"off": {}, "reports": {}, "errors": {}}
 for name, net, target in (
-    ("two", CatBoostClassifier(**settings), kinds > 0),
+    ("two", CatBoostClassifier(**settings), (kinds > 0).astype(int)),
     ("three", CatBoostClassifier(**settings), kinds),
     ("texts", CatBoostClassifier(**settings), np.array(["muon", "electron", "jet"])[kinds]),
     ("numbers", CatBoostRegressor(**settings), y),
@@ -31,6 +31,7 @@ for name, net, target in (
 categories = Pool([["a", 1.0], ["b", 2.0]] * 9, [0, 1] * 9, cat_features=[0])
 for name, net, target in (
     ("categories", CatBoostClassifier(**settings), categories),
+    ("truths", CatBoostClassifier(**settings), Pool(x, kinds > 0)),
     ("counts", CatBoostRegressor(loss_function="Poisson", **settings), Pool(x, np.floor(abs(y)))),
 ):
     try:

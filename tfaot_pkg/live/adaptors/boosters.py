@@ -49,7 +49,7 @@ def _catboost(net: Any) -> LiveSource | None:
     except catboost.CatBoostError as error:
         raise ModelError(
             f"CatBoost cannot write this model as ONNX: {error}",
-            hint="train it on columns of numbers, and fit it first",
+            hint="fit it first, on columns of numbers, with labels that are integers or texts",
         ) from error
     return of_bytes("CatBoost", "model.onnx", content, own=_own_answers(net, f"CatBoost {catboost.__version__}"))
 
