@@ -83,22 +83,18 @@ def holding(settings: Settings) -> list[Holding]:
     if "keys" in told:
         values["keys"] = tuple(map(Path, told["keys"].split(os.pathsep)))
     values["registry"] = standing_registry(settings)
-    return [
-        Holding(
-            name=name,
-            value=tuple(map(str, value))
-            if isinstance(value, tuple)
-            else str(value)
-            if isinstance(value, Path)
-            else value,
-            origin=VARIABLES[name]
-            if name in told
-            else f"line {settings.lines[name]}"
-            if name in settings.lines
-            else "",
-        )
-        for name, value in values.items()
-    ]
+    origins = {
+        **{name: f"line {line}" for name, line in settings.lines.items()},
+        **{name: VARIABLES[name] for name in told},
+    }
+    return [Holding(name=name, value=_plain(value), origin=origins.get(name, "")) for name, value in values.items()]
+
+
+def _plain(value: object) -> object:
+    """`value` with texts for paths."""
+    if isinstance(value, tuple):
+        return tuple(map(str, value))
+    return str(value) if isinstance(value, Path) else value
 
 
 def standing_registry(settings: Settings) -> str | None:

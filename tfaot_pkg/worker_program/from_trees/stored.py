@@ -1,6 +1,6 @@
 """Boosters of XGBoost and LightGBM as skops files have them: created only after our own readers checked them.
 
-scikit.py puts these classes in place of the libraries' own, whose `__setstate__` trusts any bytes.
+skops_file.py puts these classes in place of the libraries' own, whose `__setstate__` trusts any bytes.
 """
 
 from __future__ import annotations
