@@ -44,6 +44,19 @@ def test_without_bubblewrap_it_is_landlock_and_says_why(tmp_path: Path) -> None:
     assert ask(PATH=str(tmp_path)) == ["landlock", "bubblewrap (bwrap) is not installed"]
 
 
+def test_what_is_remembered_is_true_of_the_bubblewrap_that_path_names(
+    require_program: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bubblewrap = Path(require_program("bwrap"))
+    elsewhere = tmp_path / "bwrap"
+    elsewhere.symlink_to(bubblewrap)
+    with monkeypatch.context() as changed:
+        changed.setenv("PATH", str(tmp_path))
+        assert policy.reached().bubblewrap == elsewhere
+    elsewhere.unlink()
+    assert policy.reached().bubblewrap == bubblewrap
+
+
 @pytest.fixture
 def no_confinement(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Reached(level=Level.NONE, reasons=("no bubblewrap", "no Landlock"))

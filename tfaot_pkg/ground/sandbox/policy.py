@@ -93,15 +93,19 @@ def required() -> Reached:
     return found
 
 
-@cache
 def reached() -> Reached:
     """The best level of this machine; asking changes nothing."""
+    # By the program that PATH names now: what is remembered is true of that file alone.
+    return _reached_with(shutil.which("bwrap"))
+
+
+@cache
+def _reached_with(bubblewrap: str | None) -> Reached:
     if platform.machine() not in _ARCHITECTURES:
         return Reached(level=Level.NONE, reasons=(f"no system call filter for {platform.machine()}",))
     # First: both levels need the filter.
     if (fault := seccomp.fault()) is not None:
         return Reached(level=Level.NONE, reasons=(fault,))
-    bubblewrap = shutil.which("bwrap")
     no_namespaces = "bubblewrap (bwrap) is not installed" if bubblewrap is None else _refusal(Path(bubblewrap))
     if no_namespaces is None:
         assert bubblewrap is not None
