@@ -1,4 +1,4 @@
-"""Workers that read files of models: a toolchain's, with the environments of other frameworks beside it."""
+"""The command line, and workers that read files of models, with the environments of other frameworks beside them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bad_input.conftest import CommandLine
 from tfaot_pkg.frontends.toolchain.environment import ensure
 from tfaot_pkg.frontends.toolchain.frontends import FrontendEnvironments
 from tfaot_pkg.frontends.toolchain.worker import WorkerPool
@@ -25,3 +26,9 @@ def pool(
     folder = tmp_path_factory.mktemp("pool")
     with WorkerPool(environment, scratch_root=folder / "scratch", logs=folder / "logs", frontends=frontends) as made:
         yield made
+
+
+@pytest.fixture
+def tfaot(shared_home_folder: Path, tmp_path: Path) -> CommandLine:
+    (tmp_path / "scratch").mkdir()
+    return CommandLine(home=shared_home_folder, scratch=tmp_path / "scratch")

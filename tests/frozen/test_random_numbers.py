@@ -28,12 +28,6 @@ def models(shared_home_folder: Path, toolchain_python: Path) -> Path:
 
 
 @pytest.fixture
-def tfaot(shared_home_folder: Path, tmp_path: Path) -> CommandLine:
-    (tmp_path / "scratch").mkdir()
-    return CommandLine(home=shared_home_folder, scratch=tmp_path / "scratch")
-
-
-@pytest.fixture
 def spec(version: str, models: Path, tmp_path: Path) -> Callable[..., Path]:
     def write(signature: str, seed: str = "seed", **more: object) -> Path:
         model = {"name": "noise", "version": "1.0.0", "saved_model": "noise", "serving_key": signature}

@@ -68,12 +68,6 @@ def made(shared_home_folder: Path, toolchain_python: Path) -> Path:
     return saved_models(shared_home_folder, HERE / "signature_models.py", toolchain_python)
 
 
-@pytest.fixture
-def tfaot(shared_home_folder: Path, tmp_path: Path) -> CommandLine:
-    (tmp_path / "scratch").mkdir()
-    return CommandLine(home=shared_home_folder, scratch=tmp_path / "scratch")
-
-
 @pytest.mark.coverage
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow

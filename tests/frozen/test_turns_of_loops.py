@@ -32,12 +32,6 @@ def spec(shared_home_folder: Path, toolchain_python: Path, tmp_path: Path) -> Wr
     return write
 
 
-@pytest.fixture
-def tfaot(shared_home_folder: Path, tmp_path: Path) -> CommandLine:
-    (tmp_path / "scratch").mkdir()
-    return CommandLine(home=shared_home_folder, scratch=tmp_path / "scratch")
-
-
 @pytest.mark.sweep("2.17.1")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_gradient_through_a_loop_needs_the_most_turns(

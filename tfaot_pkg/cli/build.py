@@ -179,27 +179,33 @@ def convert(
     output: Annotated[
         Path,
         typer.Argument(
-            help="What to write: a .mlir, .pb or .pbtxt file, or a folder for a SavedModel.", metavar="OUTPUT"
+            help="What to write: a .mlir, .stablehlo, .pb or .pbtxt file, or a folder for a SavedModel.",
+            metavar="OUTPUT",
         ),
     ],
     *,
+    batch: Annotated[
+        int | None, typer.Option("--batch", metavar="N", min=1, help="For StableHLO: its batch size.")
+    ] = None,
     signature: Annotated[str, typer.Option(help="For a SavedModel: the signature.")] = "serving_default",
     tensorflow: TensorFlowOption = None,
 ) -> Result:
     """Write a model in another form, with the same names and answers. Nothing is overwritten.
 
-    FILE.mlir gets functions of MLIR's TensorFlow dialect, FILE.pb and FILE.pbtxt a GraphDef (binary and text), all
-    with variables as constants; any other name is the folder of a SavedModel.
+    FILE.mlir gets functions of MLIR's TensorFlow dialect, FILE.pb and FILE.pbtxt a GraphDef (binary and text),
+    FILE.stablehlo text of StableHLO for one batch size, all with variables as constants; any other name is the folder
+    of a SavedModel.
 
-    Examples: tfaot-pkg convert exported/tagger tagger.mlir; tfaot-pkg convert tagger.mlir saved_model
+    Examples: tfaot-pkg convert exported/tagger tagger.mlir; tfaot-pkg convert tagger.mlir saved_model;
+    tfaot-pkg convert exported/tagger tagger.stablehlo --batch 16
     """
     from tfaot_pkg.pipeline.check import spec_of
     from tfaot_pkg.pipeline.convert import convert as write
     from tfaot_pkg.pipeline.convert import form_of
 
-    form_of(output)  # before the toolchain is made
+    form_of(output, batch)  # before the toolchain is made
     spec = spec_of(model, session.defines, signature=signature, tensorflow=tensorflow)
-    form = write(spec, output, session.pipeline())
+    form = write(spec, output, session.pipeline(), batch_size=batch)
     return Result(document={"output": str(output), "form": form}, text=f"wrote {output}")
 
 

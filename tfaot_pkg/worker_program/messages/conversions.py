@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from .graph import OfSignature, Shape, Tensor
@@ -188,8 +188,11 @@ class Lifted:
 class Convert(OfSignature):
     """Write the signature of the SavedModel in `folder` to the file `out`.
 
-    As text of MLIR's TensorFlow dialect, or as a GraphDef, binary or text.
+    As text of MLIR's TensorFlow dialect, of StableHLO, or as a GraphDef, binary or text. StableHLO gets fixed sizes:
+    those of `shapes` by the names of inputs, and `batch_size` for the batch axis (0: there must be none).
     """
 
-    form: Literal["mlir", "graph", "graph_text"]
+    form: Literal["mlir", "stablehlo", "graph", "graph_text"]
     out: str
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    batch_size: int = 0
