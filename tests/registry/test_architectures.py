@@ -220,7 +220,7 @@ def test_a_tree_that_was_added_is_in_a_channel_once_it_is_promoted(tmp_path: Pat
     promotion.set_channels(registry, Channels())
     publish(registry, make("2.0", "aarch64"))
     assert (chosen(registry, "x86_64").version, chosen(registry, "aarch64").version) == ("2.0", "1.0")
-    assert promotion.with_something_new(registry, "candidate", "") == ("tfaot-model-digits",)
+    assert promotion.with_something_new(registry, "candidate", "") == (("tfaot-model-digits",), ())
     promotion.promote(registry, ["digits"], "candidate")
     promotion.promote(registry, ["digits"])
     assert (chosen(registry, "x86_64").version, chosen(registry, "aarch64").version) == ("2.0", "2.0")

@@ -147,7 +147,7 @@ def test_builds_go_from_channel_to_channel_and_back(registry: FolderRegistry, ma
     assert verdict(registry) == []
 
 
-def test_repeated_rollbacks_go_further_back_and_then_to_nothing(
+def test_named_builds_are_rolled_back_one_after_the_other_and_then_to_nothing(
     registry: FolderRegistry, make_package: MakePackage
 ) -> None:
     registry = with_channels(registry)
@@ -156,7 +156,8 @@ def test_repeated_rollbacks_go_further_back_and_then_to_nothing(
         promotion.promote(registry, [f"digits@1.0+tf2.17.1.b{number}"], reason="tested")
     publish(registry, make_package("digits", "2.0"))
     promotion.promote(registry, ["digits@2.0"], reason="tested")
-    taken = [promotion.rollback(registry, "digits", reason="wrong") for _ in range(4)]
+    named = ("2.0", "1.0+tf2.17.1.b3", "1.0+tf2.17.1.b2", OLD)
+    taken = [promotion.rollback(registry, f"digits@{build}", reason="wrong") for build in named]
     assert [(one.before, one.after) for one in taken] == [
         ("2.0", ""),
         ("1.0+tf2.17.1.b3", "1.0+tf2.17.1.b2"),
@@ -165,6 +166,104 @@ def test_repeated_rollbacks_go_further_back_and_then_to_nothing(
     ]
     with reported(RegistryError):
         promotion.rollback(registry, "digits", reason="wrong")
+
+
+def test_two_people_who_see_one_mistake_take_out_one_build(registry: FolderRegistry, make_package: MakePackage) -> None:
+    registry = with_channels(registry)
+    for number in (2, 3):
+        publish(registry, make_package("digits", f"1.0+tf2.17.1.b{number}", **BY_OLD))
+        promotion.promote(registry, [f"digits@1.0+tf2.17.1.b{number}"], reason="tested")
+    promotion.rollback(registry, "digits", reason="wrong", by="ann")
+    # The version has an earlier build in the channel, which is no mistake of anybody.
+    for text in ("digits", "digits@1.0"):
+        with reported(RegistryError):
+            promotion.rollback(registry, text, reason="wrong", by="bob")
+    assert versions_of(registry, "stable") == ["1.0+tf2.17.1.b2"]
+    # A yank takes it out as well.
+    registry.yank("digits", "1.0+tf2.17.1.b2", "wrong, too", by="bob")
+    with reported(RegistryError):
+        promotion.rollback(registry, "digits", reason="wrong", by="ann")
+    assert versions_of(registry, "stable") == [OLD]
+    # What was promoted since is somebody's new mistake.
+    publish(registry, make_package("digits", "2.0"))
+    promotion.promote(registry, ["digits@2.0"], reason="tested")
+    assert promotion.rollback(registry, "digits", reason="wrong").before == "2.0"
+    assert versions_of(registry, "stable") == [OLD]
+
+
+def test_a_channel_is_left_with_nothing_only_by_who_names_the_build(registry: FolderRegistry) -> None:
+    registry = with_channels(registry)
+    for text in ("digits", "digits@1.0"):
+        with reported(RegistryError):
+            promotion.rollback(registry, text, reason="wrong")
+    assert versions_of(registry, "stable") == [OLD]
+    assert promotion.rollback(registry, f"digits@{OLD}", reason="wrong").after == ""
+    with reported(RegistryError):
+        promotion.rollback(registry, "digits", reason="wrong")
+    assert verdict(registry) == []
+
+
+def test_promoting_all_leaves_to_people_what_is_held_or_was_taken_out(
+    registry: FolderRegistry, make_package: MakePackage, tfaot_home: Path
+) -> None:
+    registry = with_channels(registry)
+    publish(registry, make_package("wine", "1.0"))
+    for name in ("digits", "taus"):
+        publish(registry, make_package(name, "2.0"))
+    promotion.promote(registry, ["digits", "taus", "wine"], "candidate")
+    promotion.promote(registry, ["digits"])
+    promotion.rollback(registry, "digits", reason="wrong\nanswers", by="ann")
+    promotion.hold(registry, "taus", reason="conference", by="bob")
+    done = run_command(["promote", "--all", "--json", "--reason", "all", *given(registry)])
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert [one["package"] for one in document["promoted"]] == ["tfaot-model-wine"]
+    waits = {one["package"]: one["wait"] for one in document["waiting"]}
+    assert waits["tfaot-model-taus"] == "held by bob: conference"
+    assert waits["tfaot-model-digits"].endswith("by ann: wrong answers")
+    assert versions_of(again(registry), "stable") == [OLD]
+
+
+def test_a_hold_with_another_reason_is_another_hold(registry: FolderRegistry) -> None:
+    registry = with_channels(registry)
+    for reason in ("being published", "being published", "wrong answers"):
+        promotion.hold(registry, "digits", reason=reason)
+    assert [one.reason for one in history(registry, "digits") if one.do == "hold"] == [
+        "being published",
+        "wrong answers",
+    ]
+    assert str(registry.channels_of("digits")[-1]).endswith("held: wrong answers")
+    promotion.unhold(registry, "digits")
+    promotion.unhold(registry, "digits")
+    assert [one.do for one in history(registry, "digits")][-2:] == ["hold", "unhold"]
+
+
+def test_commands_say_what_users_get_now(registry: FolderRegistry, make_package: MakePackage, tfaot_home: Path) -> None:
+    registry = with_channels(registry)
+    publish(registry, make_package("digits", "2.0"))
+
+    def said(*words: str) -> list[str]:
+        done = run_command([*words, *given(registry)])
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    # Forgotten: the channel between.
+    (nothing,) = said("promote", "digits")
+    assert f"stable (default): {OLD}" in nothing and "candidate has nothing newer" in nothing
+    said("promote", "digits@2.0", "--reason", "tested")
+    assert said("rollback", "digits", "--reason", "wrong")[-1] == f"stable (default): {OLD}"
+    said("promote", "digits@2.0", "--reason", "right")
+    *_, stable = said("yank", "digits@2.0", "--reason", "wrong", "--by", "ann")
+    assert stable.strip() == f"stable (default): {OLD}"
+    assert [one.by for one in history(again(registry), "digits") if one.do == "yank"] == ["ann"]
+    *_, stable = said("unyank", "digits@2.0", "--by", "ann")
+    assert stable.strip() == f"stable (default): {OLD}"
+
+
+def given(registry: FolderRegistry) -> list[str]:
+    """Options of commands that write."""
+    keys = ["--keys", str(registry.root.parent / "keys")] if registry.is_signed else []
+    return ["--registry", str(registry.root), *keys]
 
 
 def test_a_yank_takes_the_build_out_of_its_channels(registry: FolderRegistry, make_package: MakePackage) -> None:

@@ -9,11 +9,10 @@ import typer
 from tfaot_pkg.cli.command import Result, Session, command
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from tfaot_pkg.registry.channels import Channels
     from tfaot_pkg.registry.history import Happened
-    from tfaot_pkg.registry.promotion import Moved
     from tfaot_pkg.registry.writable import WritableRegistry
 
 ChannelOption = Annotated[
@@ -67,22 +66,19 @@ def promote(
         opened = session.writable_registry()
         done, waiting = promotion.promote_due(opened, by=by or "rule", dry_run=dry_run)
         _update_pages(session, opened, [] if dry_run else [one.package for one in done])
-        lines = [
-            *map(str, done),
-            *(f"{one.package}: {one.build} not into {one.channel}: {one.wait}" for one in waiting),
-        ]
-        text = "\n".join(lines) or "nothing is due"
+        text = "\n".join([*map(str, done), *map(str, waiting)]) or "nothing is due"
         return Result(document={"promoted": done, "waiting": waiting, "dry_run": dry_run}, text=text)
     if dry_run:
         raise typer.BadParameter("--dry-run needs --due")
     if bool(packages) == everything:
         raise typer.BadParameter("name packages, or give --all")
     opened = session.writable_registry()
-    names: Sequence[str] = packages or promotion.with_something_new(opened, channel, toolchain)
+    names, left = (packages, ()) if packages else promotion.with_something_new(opened, channel, toolchain)
     done = promotion.promote(opened, names, channel, reason=reason, by=by, toolchain=toolchain)
     _update_pages(session, opened, [one.package for one in done])
     return Result(
-        document={"promoted": done}, text=_moved_text(done) or "nothing to promote: the channel has it already"
+        document={"promoted": done, "waiting": left},
+        text="\n".join([*map(str, done), *map(str, left)]) or _nothing_text(opened, packages or (), channel),
     )
 
 
@@ -134,7 +130,7 @@ def rollback(
     opened = session.writable_registry()
     done = promotion.rollback(opened, package, channel, reason=reason, by=by)
     _update_pages(session, opened, [done.package])
-    return Result(document=done, text=str(done))
+    return Result(document=done, text=f"{done}\n{_standing_text(opened, done.package, done.channel)}")
 
 
 @command("registry", "offline")
@@ -259,8 +255,23 @@ def _require_reason(reason: str) -> None:
         raise typer.BadParameter("say why with --reason: users and your colleagues will ask")
 
 
-def _moved_text(done: Iterable[Moved]) -> str:
-    return "\n".join(map(str, done))
+def _nothing_text(opened: WritableRegistry, packages: Iterable[str], channel: str) -> str:
+    """Why nothing was promoted: what the channel has already."""
+    from tfaot_pkg.registry.promotion import require_channels
+    from tfaot_pkg.registry.reader import Requirement
+
+    channels = require_channels(opened)
+    chosen = channels.require(channel, opened.location)
+    names = dict.fromkeys(Requirement.parse(text).package for text in packages)
+    if chosen == channels.first:
+        return f"{chosen} has everything that is published"
+    what = f"{channels.before(chosen)} has nothing newer to promote"
+    return "\n".join(f"{name}: {_standing_text(opened, name, chosen)}; {what}" for name in names) or what
+
+
+def _standing_text(opened: WritableRegistry, package: str, channel: str) -> str:
+    """What `channel` has of `package` now."""
+    return next(str(one) for one in opened.channels_of(package) if one.channel == channel)
 
 
 def _update_pages(session: Session, opened: WritableRegistry, names: Iterable[str]) -> None:

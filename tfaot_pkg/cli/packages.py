@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tfaot_pkg.cli.artifacts import OciLayoutOption, OciOption, PlainHttpFlag, export_artifact
-from tfaot_pkg.cli.channels import FollowOption
+from tfaot_pkg.cli.channels import ByOption, FollowOption
 from tfaot_pkg.cli.command import PackageArgument, PrefixArgument, PrefixOption, Result, Session, command
 from tfaot_pkg.errors import NetworkError, RegistryError
 from tfaot_pkg.ground import reduced, reproducible
@@ -594,6 +594,7 @@ def yank(
     package: Annotated[str, typer.Argument(metavar="NAME@VERSION", help="The version to yank.")],
     *,
     reason: Annotated[str, typer.Option(help="Why; users of the version see it.")] = "",
+    by: ByOption = "",
 ) -> Result:
     """Yank a version: it is no longer chosen unless exactly it is asked for. Nothing is deleted.
 
@@ -601,16 +602,18 @@ def yank(
     """
     name, version = _name_and_version(package)
     opened = session.writable_registry()
-    entry = opened.yank(name, version, reason)
+    entry = opened.yank(name, version, reason, by=by)
     # The yank is in force from here on, whatever becomes of the pages.
     _update_catalogue(opened, name, session)
-    return Result(document={"entry": entry}, text=f"{entry}: yanked ({entry.yanked})")
+    return Result(document={"entry": entry}, text=_with_channels(f"{entry}: yanked ({entry.yanked})", opened, name))
 
 
 @command("registry", "keys", "passphrase_file")
 def unyank(
     session: Session,
     package: Annotated[str, typer.Argument(metavar="NAME@VERSION", help="The version to offer again.")],
+    *,
+    by: ByOption = "",
 ) -> Result:
     """Undo a yank.
 
@@ -618,9 +621,14 @@ def unyank(
     """
     name, version = _name_and_version(package)
     opened = session.writable_registry()
-    entry = opened.unyank(name, version)
+    entry = opened.unyank(name, version, by=by)
     _update_catalogue(opened, name, session)
-    return Result(document={"entry": entry}, text=f"{entry}: not yanked")
+    return Result(document={"entry": entry}, text=_with_channels(f"{entry}: not yanked", opened, name))
+
+
+def _with_channels(text: str, registry: WritableRegistry, package: str) -> str:
+    """`text`, and what each channel has of `package` now: a yank moves them, and an unyank does not move them back."""
+    return "\n".join([text, *(f"  {one}" for one in registry.channels_of(package))])
 
 
 def _update_catalogue(registry: WritableRegistry, package: str, session: Session) -> None:

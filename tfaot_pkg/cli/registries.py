@@ -122,7 +122,7 @@ def verify(
 ) -> Result:
     """Check every signature, every index line and every blob; exit code 0, or 18 and a list of all faults.
 
-    Examples: tfaot-pkg registry verify /srv/models; tfaot-pkg registry verify /srv/models --within 7d
+    Examples: tfaot-pkg registry verify /srv/models; tfaot-pkg registry verify /srv/models --within 2d
     """
     from tfaot_pkg.errors import TrustError
     from tfaot_pkg.registry.audit import audit, parse_period

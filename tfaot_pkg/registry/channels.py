@@ -14,7 +14,7 @@ from tfaot_pkg.errors import RegistryError
 from tfaot_pkg.ground.documents import fields_of, read, write
 from tfaot_pkg.package.name import is_package_name, package_meant_by
 from tfaot_pkg.registry.entry import RegistryEntry
-from tfaot_pkg.registry.events import is_channel_name
+from tfaot_pkg.registry.events import is_channel_name, one_line
 
 DEFAULT_NAMES = ("nightly", "candidate", "stable")
 _MOST_NIGHTS = 3650
@@ -125,7 +125,7 @@ class ChannelStand:
     held: str
 
     def __str__(self) -> str:
-        held = f", held: {' '.join(self.held.split())}" if self.held else ""
+        held = f", held: {one_line(self.held)}" if self.held else ""
         return f"{self.channel}{' (default)' if self.is_default else ''}: {self.build or 'nothing'}{held}"
 
 

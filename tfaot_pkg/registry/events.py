@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 KIND = "event"
 """The `kind` of these lines."""
+WITHDRAWALS = ("rollback", "yank")
+"""What an event does that takes a build out of its channels."""
 _WORD = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
@@ -59,6 +61,11 @@ class Move:
             raise ValueError(str(error)) from None
         if not all(map(is_sha256, self.trees)):
             raise ValueError("trees must be digests")
+
+
+def one_line(reason: str) -> str:
+    """A reason as messages show it: with line ends it could look like another line of them."""
+    return " ".join(reason.split())
 
 
 # Versions are read again for every package that a promotion looks at: 1,000 of 20 versions took minutes.
@@ -189,7 +196,7 @@ class Standing:
         for move in event.moves:
             version, builds = public(move.version), pointers.setdefault(move.channel, {})
             out = withdrawn.get(move.channel, frozenset())
-            if event.do in ("rollback", "yank"):
+            if event.do in WITHDRAWALS:
                 withdrawn[move.channel] = out | ({move.before} - {""})
             else:
                 withdrawn[move.channel] = out - {move.build}

@@ -13,7 +13,7 @@ from tfaot_pkg.ground.documents import utc
 from tfaot_pkg.registry.channels import Channels
 from tfaot_pkg.registry.commit import Commit
 from tfaot_pkg.registry.entry import RegistryEntry, newest
-from tfaot_pkg.registry.events import Event, Move, Standing, public
+from tfaot_pkg.registry.events import WITHDRAWALS, Event, Move, Standing, one_line, public
 from tfaot_pkg.registry.index import IndexFile
 
 
@@ -91,6 +91,57 @@ def back(standing: Standing, channel: str, version: str, entries: Sequence[Regis
     return Move(channel=channel, version=version, build="", before=now.build)
 
 
+def rolled_back(index: IndexFile, channel: str, wanted: str) -> Move:
+    """The move that takes out of `channel` what was promoted last, or the build of the version `wanted`.
+
+    Unless `wanted` names exactly the build, it is rejected if somebody has done this already, because two people who
+    see one mistake must not take out two builds; and if the channel would be left with nothing. Raises RegistryError.
+    """
+    build = _last_promoted(index, channel, wanted)
+    move = back(index.standing, channel, build, index.entries)
+    if wanted and Version(wanted) == Version(build):
+        return move
+    by_name = f"name it: tfaot-pkg rollback {index.package}@{build} --channel {channel}"
+    if already := _last_withdrawal(index, channel, public(wanted) if wanted else ""):
+        raise RegistryError(
+            f"{index.package}@{already}", hint=f"{channel} has {build} now; to take that out as well, {by_name}"
+        )
+    others = {one.build for one in index.standing.pointers[channel].values()} - {build}
+    if not move.build and not any(one.version in others and one.yanked is None for one in index.entries):
+        raise RegistryError(
+            f"{channel} had nothing before {index.package}@{build}: its users would get no version",
+            hint=f"promote another one first; to take it out all the same, {by_name}",
+        )
+    return move
+
+
+def _last_promoted(index: IndexFile, channel: str, wanted: str) -> str:
+    """What `channel` has of the version `wanted`, or of the one that was promoted last. Raises RegistryError."""
+    builds = index.standing.pointers.get(channel, {})
+    in_order = [builds[version] for version in index.standing.latest.get(channel, ()) if version in builds]
+    now = builds.get(public(wanted)) if wanted else in_order[-1] if in_order else None
+    if now is None or (wanted and Version(wanted).local and Version(now.build) != Version(wanted)):
+        there = ", ".join(one.build for one in builds.values())
+        raise RegistryError(
+            f"{channel} of {index.package}{wanted and f'@{wanted}'} has nothing to take out",
+            hint=f"it has {there or 'no build'}",
+        )
+    return now.build
+
+
+def _last_withdrawal(index: IndexFile, channel: str, version: str) -> str:
+    """What was taken out of `channel` (of `version`, if given), when, and why, if nothing was put in since."""
+    moves = ((event, move) for event in reversed(index.events) for move in event.moves if move.channel == channel)
+    event, move = next(((event, move) for event, move in moves if version in ("", public(move.version))), (None, None))
+    if event is None or move is None or event.do not in WITHDRAWALS:
+        return ""
+    return f"{move.before} {_taken_out(event, channel)}"
+
+
+def _taken_out(event: Event, channel: str) -> str:
+    return f"was taken out of {channel} at {event.at} by {event.by}: {one_line(event.reason)}"
+
+
 def begun(index: IndexFile, channels: Sequence[str], pen: Pen) -> IndexFile:
     """`index` with each of `channels`, which are new, at what was chosen before there were channels."""
     standing = index.standing
@@ -148,7 +199,7 @@ def promoted(index: IndexFile, channels: Channels, wish: Wish, *, reason: str, l
         )
     if hold := standing.held.get(channel):
         raise RegistryError(
-            f"{channel} of {index.package} is held since {hold.at} by {hold.by}: {hold.reason}",
+            f"{channel} of {index.package} is held since {hold.at} by {hold.by}: {one_line(hold.reason)}",
             hint=f"tfaot-pkg hold {index.package} --channel {channel} --undo",
         )
     source = channels.before(channel)
@@ -156,13 +207,37 @@ def promoted(index: IndexFile, channels: Channels, wish: Wish, *, reason: str, l
     if entry.yanked is not None:
         raise RegistryError(f"{entry} was yanked: {entry.yanked}", hint="promote another build, or unyank it first")
     why = ""
-    if entry.version in standing.withdrawn.get(channel, ()):
-        why = f"was taken out of {channel} before"
+    if event := withdrawal(index, channel, entry.version):
+        why = _taken_out(event, channel)
     elif not channels.has(entry, source):
         why = f"is not in {source}"
     if why and not reason:
         raise RegistryError(f"{entry} {why}", hint="if it is to be promoted all the same, say why with --reason")
     return entry
+
+
+def withdrawal(index: IndexFile, channel: str, build: str) -> Event | None:
+    """The event that took `build` out of `channel`; None if it is there, or may be promoted."""
+    if build not in index.standing.withdrawn.get(channel, ()):
+        return None
+    out = (channel, build)
+    return next(
+        event
+        for event in reversed(index.events)
+        if event.do in WITHDRAWALS and out in [(move.channel, move.before) for move in event.moves]
+    )
+
+
+def left_to_people(index: IndexFile, channel: str, build: str) -> str:
+    """Why nobody promotes `build` into `channel` without naming it; empty if nothing speaks against it."""
+    if hold := index.standing.held.get(channel):
+        return _held_by(hold)
+    out = withdrawal(index, channel, build)
+    return _taken_out(out, channel) if out else ""
+
+
+def _held_by(hold: Event) -> str:
+    return f"held by {hold.by}: {one_line(hold.reason)}"
 
 
 def _named(index: IndexFile, wish: Wish, channels: Channels, source: str, location: str) -> RegistryEntry:
@@ -204,6 +279,9 @@ class Due:
     channel: str
     build: str
     wait: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.package}: {self.build} not into {self.channel}: {self.wait}"
 
 
 def due(indexes: Sequence[IndexFile], channels: Channels, channel: str, now: str) -> Iterator[Due]:
@@ -248,7 +326,7 @@ def _is_newer(entry: RegistryEntry, there: RegistryEntry, channel: str) -> bool:
 def _wait(index: IndexFile, entry: RegistryEntry, channels: Channels, channel: str, now: str) -> str:
     standing, source, nights = index.standing, channels.before(channel), channels.promotion[channel].nights
     if hold := standing.held.get(channel):
-        return f"held by {hold.by}: {hold.reason}"
+        return _held_by(hold)
     pointer = standing.pointer(source, entry.version)
     newest_tree = max(one.published for one in entry.trees)
     since = newest_tree if source == channels.first or pointer is None else pointer.since

@@ -16,10 +16,10 @@ from tfaot_pkg.registry.channels import Channels
 from tfaot_pkg.registry.commit import Commit
 from tfaot_pkg.registry.dependencies.resolution import Constraints
 from tfaot_pkg.registry.entry import RegistryEntry, newest
-from tfaot_pkg.registry.events import Move, public
+from tfaot_pkg.registry.events import Move
 from tfaot_pkg.registry.files.layout import CHANNELS, CONFIG
 from tfaot_pkg.registry.index import IndexFile
-from tfaot_pkg.registry.pointers import Due, Pen, Wish, back, begun, due, moved, promoted
+from tfaot_pkg.registry.pointers import Due, Pen, Wish, begun, due, left_to_people, moved, promoted, rolled_back
 from tfaot_pkg.registry.reader import Requirement, unknown_package
 from tfaot_pkg.registry.static import CHANNELLED
 from tfaot_pkg.registry.writable import WritableRegistry
@@ -40,8 +40,10 @@ class Moved:
         return cls(package=package, channel=move.channel, version=move.version, before=move.before, after=move.build)
 
     def __str__(self) -> str:
-        of = f"{self.package} {self.version}: {self.channel}"
-        return f"{of} has {self.after or 'no build'}" + (f" (had {self.before})" if self.before else "")
+        if not self.after:
+            return f"{self.package} {self.before}: taken out of {self.channel}"
+        had = f" (had {self.before})" if self.before else ""
+        return f"{self.package} {self.version}: {self.channel} has {self.after}{had}"
 
 
 def require_channels(registry: WritableRegistry) -> Channels:
@@ -127,22 +129,29 @@ def promote(
     return _moving(registry, tuple(wishes), "promote", change, channels, channel=chosen, reason=reason, by=by)
 
 
-def with_something_new(registry: WritableRegistry, channel: str, toolchain: str) -> tuple[str, ...]:
-    """The packages of which a newer build than that of `channel` could be promoted into it. Raises RegistryError."""
+def with_something_new(
+    registry: WritableRegistry, channel: str, toolchain: str
+) -> tuple[tuple[str, ...], tuple[Due, ...]]:
+    """The packages of which a newer build than that of `channel` is to be promoted into it; and those whose build is
+    left to somebody who names it, because the channel is held or the build was taken out of it. Raises RegistryError.
+    """
     channels = require_channels(registry)
     chosen = channels.require(channel, registry.location)
     rejection = Constraints.parse(toolchain=toolchain).rejection
-    found = []
-    for name in registry.names():
+    found, waiting = [], []
+    for name in registry.names() if chosen != channels.first else ():
         index = registry.index_file(name)
         there = newest([entry for entry in index.entries if channels.has(entry, chosen)])
-        if chosen != channels.first and chosen not in index.standing.held:
-            inside = [one for one in index.entries if channels.has(one, channels.before(chosen))]
-            best = newest([one for one in inside if not rejection(one)])
-            missing = best and any(chosen not in one.channels for one in best.trees)
-            if best and (there is None or best.version != there.version or missing):
-                found.append(name)
-    return tuple(found)
+        inside = [one for one in index.entries if channels.has(one, channels.before(chosen))]
+        best = newest([one for one in inside if not rejection(one)])
+        missing = best and any(chosen not in one.channels for one in best.trees)
+        if best is None or not (there is None or best.version != there.version or missing):
+            continue
+        if wait := left_to_people(index, chosen, best.version):
+            waiting.append(Due(package=index.package, channel=chosen, build=best.version, wait=wait))
+        else:
+            found.append(name)
+    return tuple(found), tuple(waiting)
 
 
 def promote_due(
@@ -215,7 +224,9 @@ def _held(registry: WritableRegistry, package: str, channel: str, do: str, reaso
         )
 
     def change(index: IndexFile, pen: Pen) -> IndexFile:
-        if (chosen in index.standing.held) == (do == "hold"):
+        held = index.standing.held.get(chosen)
+        # Another reason is another hold, so that the log has it: whoever undoes it reads both.
+        if held is None if do == "unhold" else held is not None and held.reason == reason:
             return index
         return pen.write(index, do, reason=reason, channel=chosen)
 
@@ -226,7 +237,8 @@ def _held(registry: WritableRegistry, package: str, channel: str, do: str, reaso
 def rollback(registry: WritableRegistry, package: str, channel: str = "", *, reason: str, by: str = "") -> Moved:
     """Take out of `channel` what was promoted last, or the build of `NAME@VERSION`; it gets what it had before.
 
-    What was taken out is not promoted by rules again. Raises RegistryError if there is nothing to take out, TrustError.
+    What was taken out is not promoted by rules again. Raises RegistryError if there is nothing to take out, or the
+    build must be named (`rolled_back`), TrustError.
     """
     channels = require_channels(registry)
     chosen = channels.require(channel, registry.location)
@@ -236,17 +248,7 @@ def rollback(registry: WritableRegistry, package: str, channel: str = "", *, rea
             hint="tfaot-pkg yank hides a version that nobody must use",
         )
     name, version = _parsed(package)
-
-    def change(index: IndexFile) -> list[Move]:
-        standing = index.standing
-        promoted_last = [one for one in standing.latest.get(chosen, ()) if standing.pointer(chosen, one)]
-        wanted = public(version) if version else promoted_last[-1] if promoted_last else ""
-        pointer = standing.pointer(chosen, wanted) if wanted else None
-        if pointer is None or (Version(version or wanted).local and Version(pointer.build) != Version(version)):
-            there = ", ".join(one.build for one in standing.pointers.get(chosen, {}).values())
-            raise RegistryError(f"{chosen} of {package} has nothing to take out", hint=f"it has {there or 'no build'}")
-        return [back(standing, chosen, wanted, index.entries)]
-
+    change = lambda index: [rolled_back(index, chosen, version)]  # noqa: E731
     (done,) = _moving(registry, (name,), "rollback", change, channels, channel=chosen, reason=reason, by=by)
     return done
 
