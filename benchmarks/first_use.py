@@ -63,9 +63,113 @@ PATHS: dict[str, tuple[str, ...]] = {
 """By name: the steps after the installation."""
 CONSUMER = "somebody else's model in C++"
 """The package is published before, by the path of the ONNX file; then the home is empty again."""
+MANAGER = "a release manager"
+"""Two versions, of which XGBoost has other numbers, from the first key to a reader of a mirror without a network."""
+_MANAGER_WORDS = r"""
+KEYS='--keys build/keys --passphrase-file build/secrets/keeper'
+users_get() { tfaot-pkg resolve signal --registry build/models --dry-run | grep -qx "tfaot-model-signal@$1"; }
+refused() {  # with the exit code $1, and with a way out
+    if "${@:2}" 2> said; then return 1; else test $? = "$1"; fi
+    grep -q '^hint: ' said
+}
+serve() {  # the folder $1 at $URL, until `stop`, or the end of the step
+    tfaot-pkg serve "$1" --port 0 > serve.log 2> access.log &
+    server=$!
+    trap stop EXIT
+    while kill -0 $server && ! grep -q '^serving' serve.log; do sleep 0.2; done
+    URL=$(sed -n 's/^serving .* at //p' serve.log)
+}
+stop() { kill $server; wait $server || true; trap - EXIT; }
+"""
+_MANAGER_STEPS = (
+    # docs/how-to/run-a-signed-registry.md
+    """
+tfaot-pkg sample from-xgboost
+mkdir -m 700 -p build/secrets
+head -c 24 /dev/urandom | base64 > build/secrets/keeper
+tfaot-pkg registry init build/models $KEYS --root-keys 3 --threshold 2
+for number in 1 2 3; do
+    mkdir -m 700 build/safe-$number
+    cp build/keys/keys.json build/safe-$number/
+    mv build/keys/root-$number.* build/safe-$number/
+done
+tfaot-pkg publish from-xgboost/spec.yaml --no-conan --registry build/models $KEYS
+""",
+    # docs/how-to/channels.md
+    """
+tfaot-pkg registry channels build/models --set nightly,candidate,stable $KEYS
+sed -i 's/version: "1.0.0"/version: "1.1.0"/' from-xgboost/spec.yaml
+sed -i 's/"base_score":"[^"]*"/"base_score":"[2.5E-1]"/' from-xgboost/model.json
+tfaot-pkg publish from-xgboost/spec.yaml --no-conan --registry build/models $KEYS
+users_get 1.0.0
+refused 16 tfaot-pkg promote signal@2.0.0 --registry build/models $KEYS
+refused 18 tfaot-pkg promote signal --channel candidate --registry build/models
+tfaot-pkg promote signal --channel candidate --registry build/models $KEYS
+tfaot-pkg hold signal --reason conference --registry build/models $KEYS
+refused 16 tfaot-pkg promote signal --registry build/models $KEYS
+tfaot-pkg hold signal --undo --registry build/models $KEYS
+tfaot-pkg promote signal --registry build/models $KEYS
+users_get 1.1.0
+tfaot-pkg resolve signal --registry build/models
+""",
+    # Two at once who see one mistake.
+    """
+managers=
+for name in ada bob; do
+    tfaot-pkg rollback signal --reason "wrong answers" --by $name --registry build/models $KEYS 2> $name.log &
+    managers="$managers $!"
+done
+done=0
+for manager in $managers; do if wait $manager; then done=$((done + 1)); else test $? = 16; fi; done
+test $done = 1
+users_get 1.0.0
+tfaot-pkg log signal --registry build/models
+tfaot-pkg install --locked --prefix build/locked
+refused 16 tfaot-pkg promote signal --registry build/models $KEYS
+tfaot-pkg promote signal --reason "the answers were right" --registry build/models $KEYS
+tfaot-pkg yank signal@1.1.0 --reason "wrong licence" --registry build/models $KEYS
+users_get 1.0.0
+tfaot-pkg install --locked --prefix build/locked
+tfaot-pkg unyank signal@1.1.0 --registry build/models $KEYS
+for channel in candidate stable; do
+    tfaot-pkg promote signal --channel $channel --reason "the licence was right" --registry build/models $KEYS
+done
+users_get 1.1.0
+tfaot-pkg registry refresh build/models $KEYS
+tfaot-pkg registry gc build/models --grace 0s
+tfaot-pkg registry verify build/models --within 2d
+""",
+    # docs/how-to/mirror-a-registry.md, over HTTP. The first run is killed.
+    """
+serve build/models
+FINGERPRINT=$(sha256sum build/models/metadata/1.root.json | cut -c1-64)
+tfaot-pkg registry add ours "$URL" --fingerprint "$FINGERPRINT"
+tfaot-pkg registry mirror ours build/mirror & sleep 2; kill -KILL $!; wait $! || true
+tfaot-pkg registry mirror ours build/mirror
+tfaot-pkg registry mirror ours build/part --channel stable
+tfaot-pkg registry verify build/part
+stop
+refused 17 tfaot-pkg registry mirror ours build/mirror
+refused 16 tfaot-pkg yank signal@1.1.0 --registry build/mirror $KEYS
+tfaot-pkg registry verify build/mirror
+tfaot-pkg install --locked --registry build/mirror --prefix build/locked
+""",
+    # A user, who has the root from the manager.
+    """
+export HOME="$PWD/user"
+serve build/mirror
+tfaot-pkg registry add models "$URL" --root build/models/metadata/1.root.json
+tfaot-pkg install signal --registry models --prefix build/external
+stop
+tfaot-pkg install signal --registry models --offline --prefix build/prefix
+tfaot-pkg list build/prefix | grep -qx 'tfaot-model-signal 1.1.0'
+tfaot-pkg verify-install build/prefix --run
+tfaot-pkg run signal --prefix build/prefix
+""",
+)
 CONTRIBUTOR = "a contributor"
 """A clone of the sources, instead of an installation, and the tests of the compiler's passes."""
-NAMES = (*PATHS, CONSUMER, CONTRIBUTOR)
+NAMES = (*PATHS, CONSUMER, MANAGER, CONTRIBUTOR)
 _CLONE = f"git clone --quiet --local --no-hardlinks {ROOT} clone"
 _PASSES = "make --directory=clone test-quick PYTEST_ARGS='tests/compiler/test_passes.py'"
 
@@ -115,6 +219,9 @@ def use_of(name: str, wheel: Path, folder: Path) -> Use:
     install = _INSTALL.format(wheel=wheel)
     if name == CONTRIBUTOR:
         return followed(name, _CLONE, (_PASSES,), folder)
+    if name == MANAGER:
+        install = _INSTALL.format(wheel=f"'{wheel}[serve]'")
+        return followed(name, install, _MANAGER_STEPS, folder, words=_MANAGER_WORDS)
     if name == CONSUMER:
         before = folder.with_name(f"{folder.name}-publisher")
         before.mkdir()
@@ -124,8 +231,11 @@ def use_of(name: str, wheel: Path, folder: Path) -> Use:
     return followed(name, install, PATHS[name], folder)
 
 
-def followed(name: str, install: str, steps: Sequence[str], folder: Path) -> Use:
-    """Run `install` and `steps` in `folder`, which may have files. Raises CalledProcessError."""
+def followed(name: str, install: str, steps: Sequence[str], folder: Path, *, words: str = "") -> Use:
+    """Run `install` and `steps` in `folder`, which may have files. `words` defines what steps use, in bash.
+
+    Raises CalledProcessError.
+    """
     home = folder / "home"
     home.mkdir()
     kept = {key: value for key, value in os.environ.items() if key.startswith("PIP_") or key.endswith("_proxy")}
@@ -136,8 +246,8 @@ def followed(name: str, install: str, steps: Sequence[str], folder: Path) -> Use
         print(f"{name}: {command.strip()}", file=sys.stderr)
         start = time.monotonic()
         printed = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", command], cwd=folder, env=variables, stdout=subprocess.PIPE, text=True,
-            check=True,
+            ["bash", "-euo", "pipefail", "-c", words + command], cwd=folder, env=variables, stdout=subprocess.PIPE,
+            text=True, check=True,
         ).stdout  # fmt: skip
         done.append(Step(command=command.strip(), seconds=time.monotonic() - start))
     return Use(

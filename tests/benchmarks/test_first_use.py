@@ -17,6 +17,7 @@ _EXPECTED = {
     "CMSSW": ".xml",
     "a night of two models": "wine",
     first_use.CONSUMER: "p[0]  0.04391",
+    first_use.MANAGER: "XGBoost 3.2.0 on the same rows:\nmargin: [1.947938]\nprobabilities: [0.8752216]",
     first_use.CONTRIBUTOR: "passed",
 }
 """A part of the last lines that each path prints."""
