@@ -116,7 +116,9 @@ _NO_NAMESPACES = [
 
 
 @pytest.mark.sweep("namespaces")
-@pytest.mark.parametrize("wrapper", [[], _NO_NAMESPACES], ids=["namespaces", "no namespaces"])
+@pytest.mark.parametrize(
+    "wrapper", [[], _NO_NAMESPACES, ["env", "FORKED=1"]], ids=["namespaces", "no namespaces", "forked"]
+)
 def test_the_same_in_a_worker(
     wrapper: list[str], make_corpus: Callable[[str], Corpus], require_program: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -2,19 +2,24 @@
 
     python through_worker.py TOOLCHAIN_PYTHON FOLDER SCRATCH LOG NAME...
 
-Prints the level, then a JSON line per model, whose `errors` are what freezing and running it ended with.
+Prints the level, then a JSON line per model, whose `errors` are what freezing and running it ended with. With the
+variable FORKED a fork server forks the worker, and the folders are copies in the server's.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 
 from tfaot_pkg.errors import TfaotError
-from tfaot_pkg.frontends.toolchain.environment import external
+from tfaot_pkg.frontends.toolchain.environment import ToolchainEnvironment, external
+from tfaot_pkg.frontends.toolchain.fork_servers import ForkServers
 from tfaot_pkg.frontends.toolchain.worker import Worker, worker
 from tfaot_pkg.ground.sandbox import required
 from tfaot_pkg.worker_program.messages.graph import Chosen, Freeze, Frozen
@@ -24,8 +29,23 @@ from tfaot_pkg.worker_program.messages.requests import Reference, Referenced
 def main() -> None:
     python, folder, scratch, log = map(Path, sys.argv[1:5])
     names = sys.argv[5:]
+    with ForkServers(logs=log.parent) if os.environ.get("FORKED") else nullcontext() as servers:
+        if servers is not None:
+            # Not shutil: some models are pipes.
+            subprocess.run(["cp", "--archive", folder, servers.folder / "models"], check=True)
+            folder = servers.folder / "models"
+            (scratch := servers.folder / "scratch").mkdir()
+        _drive(external(python), folder, scratch, log, names, servers)
+        if servers is not None:
+            assert len(servers.started) == 1, "it was not forked"
+
+
+def _drive(
+    environment: ToolchainEnvironment, folder: Path, scratch: Path, log: Path, names: list[str],
+    servers: ForkServers | None,
+) -> None:  # fmt: skip
     np.savez(scratch / "inputs.npz", x=np.full((1, 4), 7.5, np.float32))
-    with worker(external(python), log=log, readable=[folder], writable=[scratch]) as process:
+    with worker(environment, log=log, readable=[folder], writable=[scratch], servers=servers) as process:
         print(json.dumps({"level": required().level.value}))
         for name in names:
             print(json.dumps({"model": name, "errors": _driven(process, folder / name, scratch)}), flush=True)

@@ -6,7 +6,7 @@ import gzip
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from tests.bad_input.conftest import write_spec
 from tests.nightly.nights import coordinator, home_of, task_of, to_build
 from tests.wording import DIFFERENCES, reported
 from tfaot_pkg.errors import StorageError, TrustError, ValidationError
+from tfaot_pkg.frontends.toolchain.fork_servers import ForkServers
 from tfaot_pkg.frontends.toolchain.worker import WorkerPool
 from tfaot_pkg.ground.keys import sha256_file
 from tfaot_pkg.ground.process import run
@@ -45,6 +46,11 @@ class Stored:
     state: State
     decision: Decision
     models: Mapping[str, Path]
+    servers: ForkServers
+
+    @property
+    def recheck(self) -> Recheck:
+        return Recheck(folders=self.folders, servers=self.servers)
 
     @property
     def folder(self) -> Path:
@@ -52,7 +58,7 @@ class Stored:
 
     def publish(self) -> None:
         """What a publisher does with it before it signs. Raises as `Recheck`."""
-        with Recheck(folders=self.folders)(self.decision, self.state.results.release(self.decision.key)):
+        with self.recheck(self.decision, self.state.results.release(self.decision.key)):
             pass
 
     def with_other(self) -> Stored:
@@ -78,11 +84,14 @@ def build(root: Path, folders: Folders, models: Mapping[str, Path], name: str, *
 
 
 @pytest.fixture(scope="module")
-def made(shared_home_folder: Path, models: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Stored:
+def made(
+    shared_home_folder: Path, models: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stored]:
     root, folders = tmp_path_factory.mktemp("made"), home_of(shared_home_folder)
     decision = build(root, folders, models, "dense")
     assert len(FolderRegistry.open(root / "registry").names()) == 1
-    return Stored(folders, State(root=root / "state"), decision, models)
+    with ForkServers(logs=root / "logs") as servers:
+        yield Stored(folders, State(root=root / "state"), decision, models, servers)
 
 
 @pytest.fixture
@@ -104,7 +113,7 @@ def test_what_nobody_touched_is_published_as_the_publisher_writes_it(stored: Sto
     false.write_text(json.dumps({**times, "more": "x"}))
     for role in (PREFIX, LATENCY):
         refreshed(stored, role)
-    with Recheck(folders=stored.folders)(stored.decision, stored.state.results.release(stored.decision.key)) as own:
+    with stored.recheck(stored.decision, stored.state.results.release(stored.decision.key)) as own:
         blobs = {role: blob if isinstance(blob, bytes) else blob.read_bytes() for role, blob in own.blobs.items()}
     assert {role: BlobRef.of(data) for role, data in blobs.items()} == own.entry.blobs
     assert blobs[PREFIX] == good
@@ -445,5 +454,5 @@ def test_a_model_that_changed_since_it_was_planned_is_not_signed(
     decision = to_build(task_of(spec, "dense"), made.folders)
     spec.write_text(spec.read_text().replace("batch_sizes", "weights: embedded\n  batch_sizes"))
     with reported(StorageError):
-        with Recheck(folders=made.folders)(decision, made.state.results.release(made.decision.key)):
+        with made.recheck(decision, made.state.results.release(made.decision.key)):
             pass

@@ -17,6 +17,7 @@ from pathlib import Path
 from stat import S_ISREG
 
 from tfaot_pkg.errors import CompilerError, StorageError, TrustError
+from tfaot_pkg.frontends.toolchain.fork_servers import ForkServers
 from tfaot_pkg.ground.cache import BuildCache
 from tfaot_pkg.ground.keys import sha256_bytes
 from tfaot_pkg.ground.progress import Progress, Silent
@@ -52,10 +53,14 @@ _HINT = "the state folder, or the machine that built it, was tampered with or is
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recheck:
-    """Checks results, each in a folder and with workers of its own: no model can influence the check of another."""
+    """Checks results, each in a folder and with workers of its own: no model can influence the check of another.
+
+    `servers` fork the workers, if they are given (decision 117).
+    """
 
     folders: Folders
     progress: Progress = field(default_factory=Silent)
+    servers: ForkServers | None = None
 
     @contextmanager
     def __call__(self, decision: Decision, release: Release) -> Iterator[Release]:
@@ -91,8 +96,8 @@ class Recheck:
         environment = pipeline.environment_of(plan)
         programs = tuple(sorted(root.glob("bin/*")))
         with (
-            temporary_folder(prefix="tfaot-recheck-") as scratch,
-            pipeline.workers(environment, scratch_root=scratch) as pool,
+            temporary_folder(self.servers.folder if self.servers else None, prefix="tfaot-recheck-") as scratch,
+            pipeline.workers(environment, scratch_root=scratch, servers=self.servers) as pool,
         ):
             valid = pipeline.validate(
                 plan, root / "lib", pool, check=lambda found: _require_one_code(release, found, programs, plan)

@@ -24,6 +24,7 @@ from tfaot_pkg.frontends.toolchain.environment import (
     own,
     requirements_file,
 )
+from tfaot_pkg.frontends.toolchain.fork_servers import ForkServers
 from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
 from tfaot_pkg.frontends.toolchain.worker import WorkerPool
 from tfaot_pkg.ground import resources
@@ -336,13 +337,19 @@ class Pipeline:
             spec.compilation.tensorflow, folders=self.folders, progress=self.progress, wheelhouse=self.wheelhouse
         )
 
-    def workers(self, environment: ToolchainEnvironment, *, scratch_root: Path | None = None) -> WorkerPool:
-        """Workers in `environment`, and in those of front-ends; their files are below `scratch_root`."""
+    def workers(
+        self, environment: ToolchainEnvironment, *, scratch_root: Path | None = None, servers: ForkServers | None = None
+    ) -> WorkerPool:
+        """Workers in `environment`, and in those of front-ends; their files are below `scratch_root`.
+
+        `servers` fork them, if they are given; `scratch_root` is then in their folder.
+        """
         return WorkerPool(
             environment,
             scratch_root=scratch_root or self.folders.builds,
             logs=self.folders.logs,
             frontends=FrontendEnvironments(folders=self.folders, progress=self.progress, wheelhouse=self.wheelhouse),
+            servers=servers,
         )
 
     def environment_of(self, plan: Plan) -> ToolchainEnvironment:

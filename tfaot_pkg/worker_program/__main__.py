@@ -8,7 +8,6 @@ TensorFlow may print at any time.
 
 from __future__ import annotations
 
-import gc
 import importlib
 import json
 import os
@@ -16,6 +15,7 @@ import sys
 from typing import TextIO, TypeAlias
 
 import asking
+import preloading
 from messages import requests, wire
 
 _FUNCTIONS = {
@@ -54,7 +54,7 @@ _FUNCTIONS = {
 
 
 def main() -> int:
-    _prepare_import()
+    preloading.prepare_import()
     # Line buffered: the host waits for each answer, and shows progress as it comes.
     answers = os.fdopen(int(sys.argv[1]), "w", encoding="utf-8", buffering=1)
     asking.connect(lambda ask: _told(ask, answers))
@@ -63,14 +63,6 @@ def main() -> int:
         call = wire.decoded(requests.Call, json.loads(line), "request")
         _say(answers, _reply(call, answers))
     return 0
-
-
-def _prepare_import() -> None:
-    """Save CPU time of TensorFlow's import, which most requests wait for (decision 001)."""
-    # TensorFlow imports Keras if it finds it, for its loader of models; only keras_file.py uses it.
-    sys.modules["keras"] = None  # type: ignore[assignment]
-    # What an import allocates stays alive: collecting garbage while it runs takes time and frees nothing.
-    gc.set_threshold(100_000, 50, 100)
 
 
 Reply: TypeAlias = requests.Done | requests.Faulty | requests.OutOfMemory | requests.Failed

@@ -25,6 +25,7 @@ from tfaot_pkg.cli.nightly.plan import (
 from tfaot_pkg.ground.wording import counted
 
 if TYPE_CHECKING:
+    from tfaot_pkg.frontends.toolchain.fork_servers import ForkServers
     from tfaot_pkg.ground.settings import Folders
     from tfaot_pkg.nightly.compare import Comparer
     from tfaot_pkg.nightly.executors import Executor
@@ -114,6 +115,7 @@ def run(
     Examples: tfaot-pkg nightly run registry/registry.yaml; tfaot-pkg nightly run --scheduler tcp://farm:8786;
     tfaot-pkg nightly run --results s3://farm/nightly
     """
+    from tfaot_pkg.frontends.toolchain.fork_servers import ForkServers
     from tfaot_pkg.nightly.definition import load_definition
     from tfaot_pkg.nightly.planning import plan_night, state_folder
     from tfaot_pkg.nightly.supervise import hide_secrets
@@ -128,7 +130,8 @@ def run(
     if loaded.timing and not results:
         raise typer.BadParameter("timing workers are asked in a store: --results URL")
     root = state_folder(loaded, state)
-    publisher = _publisher(loaded, session, session.keys())
+    servers = ForkServers(logs=session.folders.logs)
+    publisher = _publisher(loaded, session, session.keys(), servers)
     publisher.require()  # unlocks the keys, so it comes before hide_secrets removes the passphrase
     # Its credentials are in variables, too.
     pull = _pull_executor(loaded, results, session) if results else None
@@ -136,16 +139,19 @@ def run(
     # The whole plan too: a night that was interrupted may have had other tasks than the options of this command select.
     whole = partial(plan_night, loaded, state=root, folders=session.folders, progress=session.progress)
     part = partial(whole, model=model, toolchains=tuple(toolchain or ()), changed_since=changed_since, retry=retry)
-    with _coordinator(
-        loaded,
-        root,
-        session,
-        publisher,
-        pull or _executors(loaded.policy, root, session, where),
-        accept,
-        events,
-        results,
-    ) as coordinator:
+    with (
+        servers,
+        _coordinator(
+            loaded,
+            root,
+            session,
+            publisher,
+            pull or _executors(loaded.policy, root, session, where),
+            accept,
+            events,
+            results,
+        ) as coordinator,
+    ):
         done = coordinator.run(lambda: part().decisions, whole=lambda: whole().decisions, new=new)
     # After the night, because both take the lock of the state folder.
     pruned = _prune(loaded, root, session)
@@ -179,7 +185,7 @@ def sync_conan_remote(
 
     loaded = replace(load_definition(definition), remotes=(name,))
     night = State(root=state_folder(loaded, state))
-    publisher = _publisher(loaded, session, Keys())
+    publisher = _publisher(loaded, session, Keys(), None)
     with night.lock():
         plan = plan_night(loaded, state=night.root, folders=session.folders, progress=session.progress, model=model)
         sent, failed = publisher.sync(night.results, plan.decisions)
@@ -189,7 +195,7 @@ def sync_conan_remote(
     return Result(document=document, text="\n".join(lines) or f"{name} lacks nothing", exit_code=exit_code)
 
 
-def _publisher(definition: NightlyDefinition, session: Session, keys: Keys) -> Publisher:
+def _publisher(definition: NightlyDefinition, session: Session, keys: Keys, servers: ForkServers | None) -> Publisher:
     from tfaot_pkg.nightly.publisher import Publisher
     from tfaot_pkg.nightly.recheck import Recheck
 
@@ -199,7 +205,7 @@ def _publisher(definition: NightlyDefinition, session: Session, keys: Keys) -> P
         folders=session.folders,
         remotes=_remotes(definition, session.folders),
         note=session.progress.note,
-        recheck=Recheck(folders=session.folders),
+        recheck=Recheck(folders=session.folders, servers=servers),
     )
 
 

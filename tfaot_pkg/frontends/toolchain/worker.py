@@ -24,11 +24,12 @@ from typing import TypeVar
 
 from tfaot_pkg.errors import ModelError, SpecError, TfaotError, ToolchainError
 from tfaot_pkg.frontends.toolchain.environment import ToolchainEnvironment
+from tfaot_pkg.frontends.toolchain.fork_servers import ForkServers
 from tfaot_pkg.frontends.toolchain.frontends import Frontend, FrontendEnvironments
 from tfaot_pkg.frontends.toolchain.pinned import PythonEnvironment
 from tfaot_pkg.ground.process import describe_exit, killed_by
 from tfaot_pkg.ground.progress import Step
-from tfaot_pkg.ground.sandbox import Limits, Running, Sandbox
+from tfaot_pkg.ground.sandbox import Forked, Limits, Running, Sandbox
 from tfaot_pkg.ground.storage import end_of_file, keep_newest, refusal_in, refused, storage_errors
 from tfaot_pkg.ground.temporary import temporary_folder
 from tfaot_pkg.ground.walk import entries_below, remove_tree, require_flat
@@ -69,7 +70,9 @@ _BAD_VALUE = re.compile(r"Couldn't interpret value (.*) for flag (\w+)")
 class Worker:
     """One running worker process. Use `worker()` to make one."""
 
-    def __init__(self, running: Running, answers: int, log: Path, limits: Limits, engine: str = TENSORFLOW) -> None:
+    def __init__(
+        self, running: Running | Forked, answers: int, log: Path, limits: Limits, engine: str = TENSORFLOW
+    ) -> None:
         self._engine = engine
         self._running = running
         self._process = running.process
@@ -291,10 +294,12 @@ def worker(
     limits: Limits | None = None,
     engine: str = TENSORFLOW,
     compiles: bool = False,
+    servers: ForkServers | None = None,
 ) -> Iterator[Worker]:
     """A worker in `environment`, which ends with the block and prints to `log`; `engine` is its name in errors.
 
-    If it `compiles`, it sees the system's programs and may start them, in its sandbox.
+    If it `compiles`, it sees the system's programs and may start them, in its sandbox. It is forked by one of
+    `servers`, if they are given and can, and its folders must be in theirs.
 
     It reads the environment and `readable`, and writes below `writable`. Flags are for toolchains.
     Raises ToolchainError, SandboxError.
@@ -308,23 +313,29 @@ def worker(
     with storage_errors(f"write {log}"):
         log.parent.mkdir(parents=True, exist_ok=True)
         output = log.open("wb")
-    read_end, write_end = os.pipe()
-    try:
-        command = box.python(environment.python, _PROGRAM, [str(write_end)], env=variables)
-        running = command.start(stdin=subprocess.PIPE, log=output, pass_fds=[write_end])
-    except OSError as error:
-        os.close(read_end)
-        raise ToolchainError(f"cannot start {environment.python}: {error.strerror}") from error
-    finally:
-        # Ours: only if no other process holds it does a worker's end close the pipe.
-        os.close(write_end)
-        output.close()
-    started = Worker(running, read_end, log, limits, engine)
-    try:
+    with ExitStack() as stack:
+        server = None
+        if servers is not None and not compiles:
+            server = stack.enter_context(servers.lent(environment.python, _PROGRAM, variables))
+        read_end, write_end = os.pipe()
+        running: Running | Forked
+        try:
+            if server is not None:
+                running = server.fork(box, log=output, answers=write_end)
+            else:
+                command = box.python(environment.python, _PROGRAM, [str(write_end)], env=variables)
+                running = command.start(stdin=subprocess.PIPE, log=output, pass_fds=[write_end])
+        except OSError as error:
+            os.close(read_end)
+            raise ToolchainError(f"cannot start {environment.python}: {error.strerror}") from error
+        finally:
+            # Ours: only if no other process holds it does a worker's end close the pipe.
+            os.close(write_end)
+            output.close()
+        started = Worker(running, read_end, log, limits, engine)
+        stack.callback(started.stop)
         started.wait_until_ready()
         yield started
-    finally:
-        started.stop()
 
 
 def _compiler_places() -> tuple[Path, ...]:
@@ -349,6 +360,7 @@ def _variables(environment: PythonEnvironment, xla_flags: Sequence[str], tf_xla_
         # from them.
         "TF_NUM_INTRAOP_THREADS": "1",
         "TF_NUM_INTEROP_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
         "ONEDNN_MAX_CPU_ISA": "AVX2",
         "XLA_FLAGS": " ".join([*environment.toolchain.xla_flags, *xla_flags]),
         "TF_XLA_FLAGS": " ".join(tf_xla_flags),
@@ -370,9 +382,11 @@ class WorkerPool:
         scratch_root: Path,
         logs: Path,
         frontends: FrontendEnvironments | None = None,
+        servers: ForkServers | None = None,
     ) -> None:
         self.environment = environment
         self._frontends = frontends
+        self._servers = servers
         self._scratch_root = scratch_root
         self._logs = logs
         self._stack = ExitStack()
@@ -456,6 +470,7 @@ class WorkerPool:
                 tf_xla_flags=tf_xla_flags,
                 engine=TENSORFLOW if frontend is None else frontend.reference,
                 compiles=frontend is not None and frontend.compiles,
+                servers=self._servers if frontend is None else None,
             )
             self._workers[identity] = self._stack.enter_context(started)
             self._workers[identity].made = scratch / _MADE

@@ -3,7 +3,8 @@
     PYTHON -I -B enter.py ORDERS       with ORDERS as JSON (see `Orders` in command.py)
 
 It runs in the program's own Python, so it uses the standard library only. A Python program runs in this process, so the
-filter can deny `execve` before its first line; a native program replaces this process.
+filter can deny `execve` before its first line; a native program replaces this process. A fork server (fork_server.py)
+stays as it is, and each process that it forks takes the last step.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from types import ModuleType
 # Without an import of typing, which takes time at every start.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from socket import socket
     from typing import Any, NoReturn
 
 _PR_SET_PDEATHSIG = 1
@@ -32,6 +34,9 @@ _SECCOMP_SET_MODE_FILTER = 1
 _SECCOMP_FILTER_FLAG_SPEC_ALLOW = 4
 _SYS_SECCOMP = {"x86_64": 317, "aarch64": 277}
 _INSTRUCTION = "=HBBI"  # of BPF: code, two jumps, a value
+_MESSAGE = 1 << 18  # bytes of orders at most; more than a socket takes
+_HANDLES = ("input", "log", "answers")
+ANSWERS = 3
 
 # landlock(7): the numbers are the same on all architectures.
 _SYS_CREATE_RULESET, _SYS_ADD_RULE, _SYS_RESTRICT_SELF = 444, 445, 446
@@ -69,6 +74,9 @@ def main() -> None:
     libc.syscall.restype = ctypes.c_long
     # First, so that no later step can outlive the parent.
     _die_with(libc, orders["parent"])
+    if orders["serves"] is not None:
+        orders = _forked(orders)
+        _die_with(libc, orders["parent"])
     if orders["core"] is not None:
         os.sched_setaffinity(0, {orders["core"]})
     # A core dump contains the model, and the system may store it outside of the sandbox.
@@ -87,6 +95,70 @@ def main() -> None:
     if source is None:
         _become(orders)
     _run(source, orders)
+
+
+def _forked(served: dict[str, Any]) -> dict[str, Any]:
+    """Serve until the socket `served["serves"]` closes. Returns in each process that is forked, with its orders.
+
+    A message is orders as JSON, with the file descriptors of standard input, of the log and of answers; the answer is
+    how the process ended. Any other message kills the process. The server reads nothing else, and waits meanwhile.
+    """
+    import importlib
+    import socket
+
+    control = socket.socket(fileno=served["serves"])
+    sys.path[:0] = served["paths"]
+    module, function = served["preload"].split(":")
+    getattr(importlib.import_module(module), function)()
+    # In a forked process there are no other threads, and what they held would stay locked.
+    if len(os.listdir("/proc/self/task")) != 1:
+        raise RuntimeError("what was imported has started threads")
+    server = os.getpid()
+    control.send(b"ready")
+    while True:
+        message, handles, _, _ = socket.recv_fds(control, _MESSAGE, len(_HANDLES))
+        if not message:
+            os._exit(0)
+        if len(handles) != len(_HANDLES):  # to kill a process that has ended by itself
+            continue
+        child = os.fork()
+        if child == 0:
+            _take(handles)
+            orders: dict[str, Any] = json.loads(message)
+            os.environ.update(orders["environment"])
+            # What was imported may have asked for TMPDIR already, and it is another one now.
+            if "tempfile" in sys.modules:
+                sys.modules["tempfile"].tempdir = None  # type: ignore[attr-defined]
+            return {**orders, "parent": server}
+        for handle in handles:
+            os.close(handle)
+        control.send(str(_end_of(child, control)).encode())
+
+
+def _take(handles: list[int]) -> None:
+    """Make these file descriptors standard input, output and error, and ANSWERS; close all others."""
+    import fcntl
+
+    # Out of the way first: they may have one of these numbers.
+    given, log, answers = (fcntl.fcntl(handle, fcntl.F_DUPFD, ANSWERS + 1 + len(handles)) for handle in handles)
+    for number, handle in enumerate((given, log, log, answers)):
+        os.dup2(handle, number)
+    os.closerange(ANSWERS + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+def _end_of(child: int, control: socket) -> int:
+    """How `child` ended, by itself, or because a message came: its exit code, or minus the signal's number."""
+    import select
+
+    ended = os.pidfd_open(child)
+    # By numbers, as a socket that was closed is readable, too: then nobody wants the process.
+    if ended not in select.select([ended, control.fileno()], [], [])[0]:
+        is_over = not control.recv(_MESSAGE)
+        os.kill(child, signal.SIGKILL)
+        if is_over:
+            os._exit(0)
+    os.close(ended)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def _limit(kind: int, most: int) -> None:

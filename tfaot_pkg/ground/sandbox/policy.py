@@ -20,7 +20,7 @@ from tfaot_pkg.errors import SandboxError, ToolchainError
 from tfaot_pkg.ground.process import CommandFailed, run
 from tfaot_pkg.ground.process_tree import memory_here
 from tfaot_pkg.ground.sandbox import seccomp
-from tfaot_pkg.ground.sandbox.command import Command, Most
+from tfaot_pkg.ground.sandbox.command import Command, Most, Watch
 from tfaot_pkg.ground.sandbox.root import (
     DEVICES,
     PACKAGE,
@@ -114,6 +114,11 @@ def _reached_with(bubblewrap: str | None) -> Reached:
         return Reached(level=Level.LANDLOCK, reasons=(no_namespaces,))
     no_landlock = f"Landlock is of version {version}, not {_LEAST_LANDLOCK}" if version > 0 else "no Landlock"
     return Reached(level=Level.NONE, reasons=(no_namespaces, no_landlock))
+
+
+def may_fork() -> bool:
+    """Whether a fork server can confine what it forks: by Landlock, for which namespaces come too late."""
+    return required().level is not Level.NONE and _landlock() >= _LEAST_LANDLOCK
 
 
 # A cgroup namespace is optional: kernels may be built without it, and it hides only names.
@@ -270,6 +275,40 @@ class Sandbox:
             paths=own_sites(), readable=own_readable(), packages={PACKAGE.name: str(PACKAGE)}, env=env or {},
         )  # fmt: skip
 
+    def fork_server(
+        self, python: Path, program: Path, preload: str, control: int, *, env: Mapping[str, str] | None = None
+    ) -> Command:
+        """A process in the interpreter `python` that calls `preload`, "module:function" of the folder `program`, and
+        then forks a process for each order on the socket `control` (fork_server.py).
+
+        It can see what `python` can, and has no filter of system calls: it runs these imports and nothing else.
+        Raises as `python`.
+        """
+        own = (_ENTER, program, *readable_of(python), *_library_folders())
+        found = required()
+        orders: dict[str, object] = {"serves": control, "preload": preload, "paths": [str(program)]}
+        if found.level is Level.NAMESPACES:
+            inside = self._enter(python, orders, parent=0)
+            argv = [*_bubblewrap(found, self._root(own), self._folder), "--", *inside]
+        else:
+            argv = self._enter(python, orders)
+        return self._command(argv, env=self._environment(env or {}), meant=(str(python), preload))
+
+    def forked(self, python: Path, program: Path, arguments: Sequence[str | Path] = ()) -> dict[str, object]:
+        """The orders for a process of a fork server of `python` and `program`, which runs that program.
+
+        Namespaces are those of the server; Landlock and the filter confine the process to what this sandbox allows.
+        """
+        own = (_ENTER, program, *readable_of(python), *_library_folders())
+        found = required()
+        orders = {
+            "program": str(program / "__main__.py"),
+            "argv": [os.fspath(word) for word in arguments],
+            "environment": self._environment({}),
+            **self._restrictions(found, own, executable=(), is_program=False),
+        }
+        return self._complete(orders, parent=0 if found.level is Level.NAMESPACES else None)
+
     def _python(
         self,
         python: Path,
@@ -300,11 +339,18 @@ class Sandbox:
             argv = self._enter(python, {**orders, **self._restrictions(found, own, executable=(), is_program=False)})
         return self._command(argv, env=self._environment(env), meant=(str(python), str(program), *words))
 
+    def watch(self, log: Path) -> Watch:
+        """The watch over a program of this sandbox that prints to `log`."""
+        return Watch(self.writable, self._most, log)
+
+    @property
+    def _most(self) -> Most:
+        return Most(disk=self.limits.disk, memory=self.limits.in_use, threads=self.limits.threads)
+
     def _command(self, argv: Sequence[str], *, env: Mapping[str, str], meant: Sequence[str]) -> Command:
         return Command(
             argv=tuple(argv), env=env, meant=tuple(meant),
-            timeout=self.limits.timeout, writable=self.writable,
-            most=Most(disk=self.limits.disk, memory=self.limits.in_use, threads=self.limits.threads),
+            timeout=self.limits.timeout, writable=self.writable, most=self._most,
         )  # fmt: skip
 
     @property
@@ -349,7 +395,11 @@ class Sandbox:
         }
 
     def _enter(self, python: Path, orders: Mapping[str, object], *, parent: int | None = None) -> list[str]:
-        complete = {
+        # -I: neither PYTHONPATH nor the current folder chooses modules. -B: its folders are not writable.
+        return [str(python), "-I", "-B", str(_ENTER), json.dumps(self._complete(orders, parent=parent))]
+
+    def _complete(self, orders: Mapping[str, object], *, parent: int | None) -> dict[str, object]:
+        return {
             "parent": os.getpid() if parent is None else parent,
             "core": self.core,
             "memory": self.limits.addresses,
@@ -366,10 +416,10 @@ class Sandbox:
             "filter": "",
             "own_process": OWN_PROCESS,
             "passed_filter": "",
+            "serves": None,
+            "preload": "",
             **orders,
         }
-        # -I: neither PYTHONPATH nor the current folder chooses modules. -B: its folders are not writable.
-        return [str(python), "-I", "-B", str(_ENTER), json.dumps(complete)]
 
 
 def _bubblewrap(found: Reached, root: Root, folder: str) -> list[str]:

@@ -1,0 +1,87 @@
+"""Fork servers of toolchains' workers: TensorFlow is imported once, for all packages that a process looks at."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from pathlib import Path
+from threading import Lock
+
+from tfaot_pkg.ground.sandbox import ForkServer, may_fork
+from tfaot_pkg.ground.storage import storage_errors
+from tfaot_pkg.ground.temporary import temporary_folder
+
+_START = 120.0  # seconds; TensorFlow takes some to import (decision 001), and longer from a slow disk
+_PRELOAD = "preloading:preload"
+
+
+class ForkServers:
+    """Servers by interpreter and environment variables, each lent to one worker at a time; they end with the block.
+
+    Where a machine or an environment has none, workers are started one by one. Thread-safe.
+    """
+
+    def __init__(self, *, logs: Path) -> None:
+        self._logs = logs
+        self._stack = ExitStack()
+        self._lock = Lock()
+        self._idle: dict[object, list[ForkServer]] = {}
+        self._without: set[object] = set()
+        self._numbers = count()
+        self.started: list[ForkServer] = []
+        # The kernel ends a server with the thread that started it, and threads of publishers come and go.
+        self._starter = ThreadPoolExecutor(1, thread_name_prefix="fork-servers")
+        self._folder: Path | None = None
+
+    def __enter__(self) -> ForkServers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+        self._starter.shutdown()
+
+    @property
+    def folder(self) -> Path:
+        """Where the folders of all workers are. Raises StorageError."""
+        with self._lock:
+            if self._folder is None:
+                with storage_errors("make a temporary folder"):
+                    self._folder = self._stack.enter_context(temporary_folder(prefix="tfaot-forked-"))
+            return self._folder
+
+    @contextmanager
+    def lent(self, python: Path, program: Path, env: Mapping[str, str]) -> Iterator[ForkServer | None]:
+        """A server for one process at a time while the block runs; None if there can be none."""
+        key = (python, program, *sorted(env.items()))
+        server = self._taken(
+            key, lambda log: ForkServer(python, program, _PRELOAD, folder=self.folder, log=log, env=env)
+        )
+        try:
+            yield server
+        finally:
+            if server is not None and not server.ended:
+                with self._lock:
+                    self._idle.setdefault(key, []).append(server)
+
+    def _taken(self, key: object, make: Callable[[Path], ForkServer]) -> ForkServer | None:
+        with self._lock:
+            while idle := self._idle.get(key):
+                if not (server := idle.pop()).ended:
+                    return server
+            if key in self._without or not may_fork():
+                return None
+        log = self._logs / f"fork-server-{os.getpid()}-{next(self._numbers)}.log"
+        with storage_errors(f"write {log}"):
+            log.parent.mkdir(parents=True, exist_ok=True)
+            server = self._starter.submit(make, log).result()
+        self._stack.callback(server.end)
+        if server.is_ready(_START):
+            self.started.append(server)
+            return server
+        server.end()
+        with self._lock:
+            self._without.add(key)
+        return None
