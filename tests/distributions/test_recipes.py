@@ -23,7 +23,7 @@ from tfaot_pkg.ground import resources
 from tfaot_pkg.ground.process import run
 from tfaot_pkg.package.listing import headers_version
 from tfaot_pkg.pipeline.distributions.exporting import export_installed, export_published
-from tfaot_pkg.pipeline.distributions.recipe import MANAGERS, Manager, debian_version
+from tfaot_pkg.pipeline.distributions.recipe import MANAGERS, Manager, debian_version, spack_version
 from tfaot_pkg.registry.dependencies.install import install_entries
 from tfaot_pkg.registry.folder import FolderRegistry
 from tfaot_pkg.registry.reader import resolve
@@ -112,12 +112,22 @@ def test_debian_builds_two_packages_that_pkg_config_finds(
     assert HOSTILE in run(["dpkg-deb", "--field", next(folder.glob(f"{PACKAGE}_*.deb")), "Description"]).stdout
     assert f"Depends: tfaot-headers (>= {VERSION}), tfaot-headers (<< 20000)" in fields
     used(tmp_path, root / "usr")
+    for header in (f"{PACKAGE}/model.h", "tfaot/version.h"):  # later than what was compiled with an older version
+        made = (root / "usr" / "include" / header).stat().st_mtime
+        assert made >= int((folder / f"{PACKAGE}-1.0" / "debian" / "control").stat().st_mtime) - 1
     assert not (root / "usr" / "etc").exists() and not list(tmp_path.rglob("pwned"))
     assert "as its author states it" in (root / "usr" / "share" / "doc" / PACKAGE / "copyright").read_text()
 
 
 STUBS = """
 set(CURRENT_PACKAGES_DIR {out})
+set(VCPKG_LIBRARY_LINKAGE dynamic)
+function(vcpkg_extract_source_archive place)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "ARCHIVE" "")
+  file(ARCHIVE_EXTRACT INPUT ${{arg_ARCHIVE}} DESTINATION {out}/source)
+  file(GLOB found {out}/source/*)
+  set(${{place}} ${{found}} PARENT_SCOPE)
+endfunction()
 function(vcpkg_cmake_configure)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "SOURCE_PATH" "")
   execute_process(COMMAND ${{CMAKE_COMMAND}} -S ${{arg_SOURCE_PATH}} -B {out}/build -DCMAKE_INSTALL_PREFIX={out} COMMAND_ERROR_IS_FATAL ANY)
@@ -147,17 +157,24 @@ def test_ports_of_vcpkg_install_disjoint_files_with_stubs_for_its_functions(expo
     used(tmp_path, out)
     assert f"states it: {HOSTILE}\n" in (out / "copyright").read_text()
     assert "licenses/LICENSE.txt" in (out / "copyright").read_text()
+    # The archive has no time, and what includes a header is compiled again for a newer one.
+    header = out / "include" / PACKAGE / "model.h"
+    assert header.stat().st_mtime >= (folder / PACKAGE / "portfile.cmake").stat().st_mtime
 
 
 SPACK = """
-import hashlib, pathlib, sys, types
+import hashlib, pathlib, sys, types, urllib.request
 class CMakePackage: pass
+class Values:
+    def __init__(self, *sets): pass
+    def prohibit_empty_set(self): return self
+    def with_default(self, default): return self
 said = {}
 def record(name):
     return lambda *words, **named: said.setdefault(name, []).append((words, named))
 module = types.ModuleType("spack.package")
-module.CMakePackage = CMakePackage
-for name in ("license", "version", "depends_on"): setattr(module, name, record(name))
+module.CMakePackage, module.disjoint_sets = CMakePackage, Values
+for name in ("license", "version", "variant", "depends_on"): setattr(module, name, record(name))
 sys.modules["spack"], sys.modules["spack.package"] = types.ModuleType("spack"), module
 """
 
@@ -165,17 +182,18 @@ sys.modules["spack"], sys.modules["spack.package"] = types.ModuleType("spack"), 
 def test_a_package_of_spack_names_an_archive_that_is_there_with_stubs_for_its_modules(
     export: Export, tmp_path: Path
 ) -> None:
-    repository = export("spack", description=HOSTILE, license=HOSTILE) / f"{PACKAGE}-1.0"
+    made = export("spack", description=HOSTILE, license=HOSTILE)
+    repository = made.rename(made.parent / "100 % of #1") / f"{PACKAGE}-1.0"
     assert (repository / "repo.yaml").read_text() == "repo:\n  namespace: tfaot_model_digits\n"
     file = repository / "packages" / PACKAGE / "package.py"
-    (made,) = (node for node in ast.parse(file.read_text()).body if isinstance(node, ast.ClassDef))
-    assert (made.name, ast.get_docstring(made, clean=False)) == ("TfaotModelDigits", HOSTILE)
+    (stated,) = (node for node in ast.parse(file.read_text()).body if isinstance(node, ast.ClassDef))
+    assert (stated.name, ast.get_docstring(stated, clean=False)) == ("TfaotModelDigits", HOSTILE)
     code = (
         SPACK
         + f"""
 found = dict(__file__={str(file)!r})
 exec(compile(open({str(file)!r}).read(), {str(file)!r}, "exec"), found)
-archive = pathlib.Path(found["TfaotModelDigits"].url.removeprefix("file://"))
+archive = pathlib.Path(urllib.request.url2pathname(found["TfaotModelDigits"].url.removeprefix("file://")))
 (((version,), named),) = said["version"]
 assert version == "1.0" and named == dict(sha256=hashlib.sha256(archive.read_bytes()).hexdigest()), said
 assert said["license"] == [(({HOSTILE!r},), {{}})]
@@ -274,8 +292,10 @@ def test_a_bazel_module_names_itself_and_what_its_build_file_loads(
         export("bazel", version="2.0")
 
 
-def test_versions_keep_their_order_in_debian() -> None:
-    made = [
-        debian_version(Version(text)) for text in ("1.0.dev1", "1.0a1", "1.0rc1", "1.0", "1.0+tf2.17.1.b1", "1.0.1")
-    ]
+def test_versions_keep_their_order_in_debian_and_spack() -> None:
+    versions = [Version(text) for text in ("1.0.dev1", "1.0a1", "1.0rc1", "1.0", "1.0+tf2.17.1.b1", "1.0.1")]
+    made = [debian_version(version) for version in versions]
     assert made == ["1.0~dev1", "1.0~a1", "1.0~rc1", "1.0", "1.0+tf2.17.1.b1", "1.0.1"]
+    # As Spack 0.23 sorts them; it knows alpha, beta and rc alone, at the end.
+    made = [spack_version(version) for version in versions]
+    assert made == ["1.0.dev1", "1.0-alpha1", "1.0-rc1", "1.0", "1.0-tf2.17.1.b1", "1.0.1"]

@@ -23,6 +23,7 @@ from tfaot_pkg.ground import resources
 from tfaot_pkg.ground.keys import sha256_file
 from tfaot_pkg.ground.rendering import render
 from tfaot_pkg.ground.storage import make_folder, storage_errors, sync_file_system, sync_folder
+from tfaot_pkg.ground.targets import TARGETS
 from tfaot_pkg.ground.temporary import temporary_folder
 from tfaot_pkg.package.listing import VERSION_FILE, headers_version
 from tfaot_pkg.pipeline.distributions.described import Described
@@ -70,7 +71,7 @@ class Sources:
             "model": facts.model,
             "version": version,
             "debian_version": debian_version(facts.version),
-            "spack_version": re.sub(r"[^A-Za-z0-9.]", "-", version),
+            "spack_version": spack_version(facts.version),
             "spack_class": "".join(word.capitalize() for word in facts.package.split("-")),
             "is_plain_version": bool(re.fullmatch(r"\d+(\.\d+)*", version)),
             "description": facts.description,
@@ -99,6 +100,13 @@ def debian_version(version: Version) -> str:
     return f"{text.replace('~.', '~')}+{version.local}" if version.local else text.replace("~.", "~")
 
 
+def spack_version(version: Version) -> str:
+    """`version` in the order of Spack, which knows no development versions: those come after the release."""
+    names = {"a": "alpha", "b": "beta", "rc": "rc"}
+    text = re.sub(r"(?<=\d)(a|b|rc)(?=\d)", lambda found: f"-{names[found[1]]}", version.public)
+    return re.sub(r"[^A-Za-z0-9.]", "-", f"{text}-{version.local}" if version.local else text)
+
+
 def _bazel(sources: Sources) -> Folders:
     facts = sources.facts
     if not any(file.path == "BUILD.bazel" for file in sources.files):
@@ -107,7 +115,7 @@ def _bazel(sources: Sources) -> Folders:
             hint="build the package again",
         )
     own = sources.rendered("bazel", {"MODULE.bazel": "MODULE.bazel"})
-    return {f"{facts.package}-{facts.version}": (*sources.files, *own)}
+    return {_name(sources): (*sources.files, *own)}
 
 
 def _debian(sources: Sources) -> Folders:
@@ -122,25 +130,21 @@ def _debian(sources: Sources) -> Folders:
 
 def _nix(sources: Sources) -> Folders:
     own = sources.rendered("nix", {"default.nix": "default.nix"})
-    return {f"{sources.facts.package}-{sources.facts.version}": (*sources.files, *own)}
+    return {_name(sources): (*sources.files, *own)}
 
 
 def _spack(sources: Sources) -> Folders:
-    name = f"{sources.facts.package}-{sources.facts.version}"
-    archive = File.made(f"{name}.tar", _tar(name, sources.files))
-    files = sources.rendered(
-        "spack", {"package.py": "package.py"}, archive={"name": archive.path, "sha256": archive.sha256}
-    )
-    package = (archive, *files)
+    names = {"package.py": "package.py"}
+    package = _with_archive(sources, "spack", names, targets=tuple(TARGETS))
     own = sources.rendered("spack", {"repo.yaml": "repo.yaml"})
-    return {name: (*own, *_below(f"packages/{sources.facts.package}", package))}
+    return {_name(sources): (*own, *_below(f"packages/{sources.facts.package}", package))}
 
 
 def _vcpkg(sources: Sources) -> Folders:
     names = {name: name for name in ("vcpkg.json", "portfile.cmake")}
     licence = File.made("LICENSE.txt", resources.licence().read_bytes())
     return {
-        sources.facts.package: (*_below("source", sources.files), *sources.rendered("vcpkg", names)),
+        sources.facts.package: _with_archive(sources, "vcpkg", names),
         "tfaot-headers": (licence, *sources.headers, *sources.rendered("vcpkg-headers", names)),
     }
 
@@ -153,6 +157,17 @@ _RECIPES: dict[Manager, Callable[[Sources], Folders]] = {
     "vcpkg": _vcpkg,
 }
 MANAGERS: tuple[Manager, ...] = tuple(_RECIPES)
+
+
+def _name(sources: Sources) -> str:
+    return f"{sources.facts.package}-{sources.facts.version}"
+
+
+def _with_archive(sources: Sources, folder: str, names: Mapping[str, str], **more: object) -> tuple[File, ...]:
+    """All sources as one file, and the templates of `folder`, which name it."""
+    archive = File.made(f"{_name(sources)}.tar", _tar(_name(sources), sources.files))
+    told = {"name": archive.path, "sha256": archive.sha256}
+    return archive, *sources.rendered(folder, names, archive=told, **more)
 
 
 def _below(folder: str, files: Sequence[File]) -> Iterator[File]:
