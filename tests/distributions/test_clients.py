@@ -101,10 +101,10 @@ def test_cmake_and_pkg_config_find_a_model_through_current_of_a_tree(published: 
     in_c(tmp_path, str(prefix / "lib" / "pkgconfig"))
 
 
-def in_c(place: Path, folder: str) -> None:
-    """Builds the example in C with the pkg-config files in `folder`, and runs it."""
+def in_c(place: Path, folder: str, *options: str) -> None:
+    """Builds the example in C with what `pkg-config OPTIONS` says by the files in `folder`, and runs it."""
     variables = environment(PKG_CONFIG_PATH=folder)
-    flags = run(["pkg-config", "--cflags", "--libs", "tfaot-model-digits"], env=variables).stdout
+    flags = run(["pkg-config", "--cflags", "--libs", *options, "tfaot-model-digits"], env=variables).stdout
     source = REPOSITORY / "examples" / "c" / "main.c"
     run(["cc", "-std=c11", source, *shlex.split(flags), "-o", place / "in-c"], env=environment(), timeout=60)
     loading = environment(LD_LIBRARY_PATH=str(Path(folder).parent))
