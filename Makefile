@@ -11,8 +11,8 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
-# The interpreter must run: version managers put names on the PATH that do not.
-in_range = $(shell $(1) -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 14))' 2>/dev/null && echo $(1))
+# The interpreter must run: version managers put names on the PATH that do not. tools/make_venv.py needs ensurepip or pip.
+in_range = $(shell $(1) tools/make_venv.py 2>/dev/null && echo $(1))
 PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.10 python3.13 python3,$(call in_range,$(name))))
 
 VENV := .venv
@@ -45,11 +45,11 @@ venv: $(STAMP) ## the virtual environment .venv, from pinned and hashed requirem
 
 $(RUNS): requirements/run.txt requirements/test.txt pyproject.toml
 	@if [ -z "$(PYTHON)" ]; then \
-	  echo "No Python 3.10 to 3.13 with venv was found. Install one (Debian, Ubuntu: apt-get install python3-venv)," >&2; \
+	  echo "No Python 3.10 to 3.13 with venv, and ensurepip or pip, was found. Install one (Debian, Ubuntu: apt-get install python3-venv)," >&2; \
 	  echo "or name it: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; fi
 	@echo "$(VENV): virtual environment of $(PYTHON) ..."
 	@rm -rf $(VENV)
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) tools/make_venv.py $(VENV)
 	@echo "$(VENV): what this project needs to run ..."
 	@$(INSTALL) requirements/run.txt
 	@touch $@
@@ -139,7 +139,7 @@ doxygen: ## docs/reference/cpp.md and build/doxygen/html, from the headers' comm
 $(TOOLS)/.made: requirements/tools.txt
 $(RELEASE)/.made: requirements/release.txt
 $(TOOLS)/.made $(RELEASE)/.made:
-	@$(PYTHON) -m venv $(@D)
+	@$(PYTHON) tools/make_venv.py $(@D)
 	@$(@D)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --only-binary :all: --requirement $<
 	@touch $@
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
+import sysconfig
 import zipfile
-from importlib.metadata import PackageNotFoundError
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
@@ -63,6 +66,47 @@ def test_pip_sees_the_users_network_settings_but_none_that_move_the_packages() -
     assert cleaned == {"PIP_INDEX_URL": "i", "PIP_CERT": "c", "A": "a"}
 
 
+def without_ensurepip(folder: Path) -> Path:
+    """A real Python with a copy of the standard library that has no ensurepip, as Debian's without python3-venv."""
+    library = Path(sysconfig.get_path("stdlib"))
+    copy = folder / "lib" / library.name
+    copy.mkdir(parents=True)
+    for each in library.iterdir():
+        if each.name not in ("ensurepip", "site-packages"):
+            (copy / each.name).symlink_to(each)
+    # Python looks for its library from its own path on.
+    program = folder / "bin" / f"python3.{sys.version_info.minor}"
+    program.parent.mkdir()
+    shutil.copy(os.path.realpath(sys.executable), program)
+    return program
+
+
+def test_a_python_without_ensurepip_makes_environments_with_the_running_pip(tmp_path: Path) -> None:
+    python = without_ensurepip(tmp_path / "bare")
+    found = inspect(python)
+    assert (found.venv, found.ensurepip, found.makes_environments) == (True, False, True)
+    made = installed_tiny(found, tmp_path)
+    assert run([made / "bin" / "python", "-I", "-c", "import tiny; print(tiny.NAME)"]).stdout == "tiny\n"
+    # The environment is that Python's.
+    with pytest.raises(CommandFailed):
+        run([made / "bin" / "python", "-I", "-c", "import ensurepip"])
+
+
+def test_a_checkouts_environment_is_made_without_ensurepip(tmp_path: Path) -> None:
+    python = without_ensurepip(tmp_path / "bare")
+    script = Path(__file__).parents[2] / "tools" / "make_venv.py"
+    with pytest.raises(CommandFailed):  # neither ensurepip nor pip
+        run([python, script])
+    (pip,) = {Path(str(distribution("pip").locate_file("")))}
+    site = tmp_path / "bare" / "lib" / python.name / "site-packages"
+    site.mkdir()
+    for found in pip.glob("pip*"):
+        (site / found.name).symlink_to(found)
+    run([python, script, tmp_path / "venv"])
+    told = run([tmp_path / "venv" / "bin" / "python", "-I", "-m", "pip", "--version"]).stdout
+    assert str(tmp_path / "venv") in told
+
+
 @pytest.mark.parametrize("version", ["26.1", "22.2", ""])
 def test_packages_come_from_the_running_pip_if_it_can(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -75,6 +119,15 @@ def test_packages_come_from_the_running_pip_if_it_can(
         return version
 
     monkeypatch.setattr(pinned, "version", found)
+    made = installed_tiny(inspect(Path(sys.executable)), tmp_path)
+    assert run([made / "bin" / "python", "-I", "-c", "import tiny; print(tiny.NAME)"]).stdout == "tiny\n"
+    assert bool(list(made.glob("lib/python3*/site-packages/pip"))) == (version != "26.1")
+    # Compiled, but not the packages' own tests.
+    assert [path.name.partition(".")[0] for path in made.rglob("*tiny*.pyc")] == ["tiny"]
+
+
+def installed_tiny(interpreter: Interpreter, tmp_path: Path) -> Path:
+    """An environment of `interpreter` with a package of one module."""
     wheel = tmp_path / "wheels" / "tiny-1.0-py3-none-any.whl"
     wheel.parent.mkdir()
     with zipfile.ZipFile(wheel, "w") as archive:
@@ -86,17 +139,16 @@ def test_packages_come_from_the_running_pip_if_it_can(
     (tmp_path / "lock.txt").write_text(f"tiny==1.0 --hash=sha256:{sha256_file(wheel)}\n")
     made = tmp_path / "made"
     install(
-        interpreter=inspect(Path(sys.executable)), folder=made, requirements=tmp_path / "lock.txt",
-        wheelhouse=wheel.parent, what="a peer", log=tmp_path / "log", progress=Silent(),
+        interpreter=interpreter, folder=made, requirements=tmp_path / "lock.txt", wheelhouse=wheel.parent,
+        what="a peer", log=tmp_path / "log", progress=Silent(),
     )  # fmt: skip
-    assert run([made / "bin" / "python", "-I", "-c", "import tiny; print(tiny.NAME)"]).stdout == "tiny\n"
-    assert bool(list(made.glob("lib/python3*/site-packages/pip"))) == (version != "26.1")
-    # Compiled, but not the packages' own tests.
-    assert [path.name.partition(".")[0] for path in made.rglob("*tiny*.pyc")] == ["tiny"]
+    return made
 
 
 def test_a_python_that_makes_no_virtual_environments_is_refused_with_what_to_install(tmp_path: Path) -> None:
-    bare = Interpreter(path=Path("/usr/bin/python3"), python="3.11.2", pip=False, tensorflow="", site_packages="")
+    bare = Interpreter(
+        path=Path("/usr/bin/python3"), python="3.11.2", venv=False, ensurepip=False, tensorflow="", site_packages=""
+    )
     with reported(ToolchainError, varies=(r"/\S+ \(Python [\d.]+\)", r"python3\.\d+-venv")):
         install(
             interpreter=bare, folder=tmp_path / "made", requirements=tmp_path / "none", wheelhouse=None, what="a peer",

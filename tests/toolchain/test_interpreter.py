@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.errors import ToolchainError
+from tfaot_pkg.frontends.toolchain import pinned
 from tfaot_pkg.frontends.toolchain.definition import DEFAULT_VERSION, Toolchain, toolchain
 from tfaot_pkg.frontends.toolchain.pinned import choose, inspect
 
@@ -19,8 +21,8 @@ def _for_python(specifier: str) -> Toolchain:
     return dataclasses.replace(toolchain(DEFAULT_VERSION), python=specifier)
 
 
-def _stand_in(path: Path, *, python: str, pip: bool = True) -> Path:
-    answer = json.dumps({"python": python, "pip": pip, "tensorflow": "", "site_packages": ""})
+def _stand_in(path: Path, *, python: str, venv: bool = True, ensurepip: bool = True) -> Path:
+    answer = json.dumps({"python": python, "venv": venv, "ensurepip": ensurepip, "tensorflow": "", "site_packages": ""})
     return _script(path, f"echo '{answer}'")
 
 
@@ -60,8 +62,18 @@ def test_a_range_that_no_python_suits_is_an_error_that_names_it(on_path: Path) -
         choose(_for_python("==3.9.*"))
 
 
-def test_a_python_without_ensurepip_is_an_error_that_says_what_to_install(on_path: Path) -> None:
-    _stand_in(on_path / "python3.9", python="3.9.2", pip=False)
+def test_a_python_without_ensurepip_is_chosen_if_the_running_one_has_pip(
+    on_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _stand_in(on_path / "python3.9", python="3.9.2", ensurepip=False)
+    assert choose(_for_python("==3.9.*")).path == on_path / "python3.9"
+    monkeypatch.setattr(pinned, "version", lambda _: "22.2")
+    with reported(ToolchainError, varies=re.escape(sys.executable)):
+        choose(_for_python("==3.9.*"))
+
+
+def test_a_python_without_venv_is_an_error_that_says_what_to_install(on_path: Path) -> None:
+    _stand_in(on_path / "python3.9", python="3.9.2", venv=False)
     with reported(ToolchainError):
         choose(_for_python("==3.9.*"))
 
@@ -74,4 +86,4 @@ def test_a_program_that_is_no_python_is_refused(tmp_path: Path) -> None:
 def test_this_python_answers_what_it_is() -> None:
     answer = inspect(Path(sys.executable))
     assert answer.python == ".".join(map(str, sys.version_info[:3]))
-    assert answer.pip
+    assert answer.makes_environments

@@ -89,7 +89,7 @@ def install(
     """
     if wheelhouse is not None and not wheelhouse.is_dir():
         raise ToolchainError(f"the wheelhouse {wheelhouse} is not a folder", hint="name a folder with wheels in it")
-    if not interpreter.pip:
+    if not interpreter.makes_environments:
         raise no_venv(interpreter)
     env = clean_environment(os.environ)
     names = requirement_names(requirements.read_text(encoding="utf-8"))
@@ -111,16 +111,15 @@ def install(
                 step.phase("unpacking")
 
         step.phase("virtual environment and downloads" if wheelhouse is None else "virtual environment")
-        outside = _can_install_elsewhere()
-        start([interpreter.path, "-I", "-m", "venv", *(["--without-pip"] if outside else []), folder], progress.output)
-        start([*_pip(folder, outside=outside), *_wanted(requirements, wheelhouse)], on_line)
+        start(venv_command(interpreter, folder), progress.output)
+        start([*pip_command(folder), *_wanted(requirements, wheelhouse)], on_line)
         step.phase("compiling Python files")
         start([folder / "bin" / "python", "-I", "-c", _COMPILE], progress.output)
 
 
 def _can_install_elsewhere() -> bool:
     """Whether the running Python has a pip with the option --python. Environments without a pip of their own are made
-    4 s sooner, and are 24 MB smaller.
+    4 s sooner, are 24 MB smaller, and need no ensurepip, which Debian's Python lacks by default.
     """
     try:
         return Version(version("pip")) >= Version("22.3")
@@ -128,10 +127,17 @@ def _can_install_elsewhere() -> bool:
         return False
 
 
-def _pip(folder: Path, *, outside: bool) -> list[str | Path]:
+def venv_command(interpreter: Interpreter, folder: Path) -> list[str | Path]:
+    """What makes a virtual environment in `folder`, with the pip that `pip_command` runs."""
+    return [interpreter.path, "-I", "-m", "venv", *(["--without-pip"] if _can_install_elsewhere() else []), folder]
+
+
+def pip_command(folder: Path) -> list[str | Path]:
     """Pip for the environment in `folder`: the running Python's, or the environment's own."""
     python = folder / "bin" / "python"
-    return [sys.executable, "-I", "-m", "pip", "--python", python] if outside else [python, "-I", "-m", "pip"]
+    if _can_install_elsewhere():
+        return [sys.executable, "-I", "-m", "pip", "--python", python]
+    return [python, "-I", "-m", "pip"]
 
 
 def _wanted(requirements: Path, wheelhouse: Path | None) -> list[str | Path]:
@@ -206,7 +212,8 @@ spec = importlib.util.find_spec("tensorflow")
 origin = spec.origin if spec and spec.origin else ""
 print(json.dumps({
     "python": "%d.%d.%d" % sys.version_info[:3],
-    "pip": bool(importlib.util.find_spec("ensurepip") and importlib.util.find_spec("venv")),
+    "venv": importlib.util.find_spec("venv") is not None,
+    "ensurepip": importlib.util.find_spec("ensurepip") is not None,
     "tensorflow": version() if origin else "",
     "site_packages": os.path.dirname(os.path.dirname(origin)) if origin else "",
 }))
@@ -217,13 +224,14 @@ print(json.dumps({
 class Interpreter:
     """A working Python interpreter.
 
-    `python` is its full version. `pip` says whether it can make virtual environments with pip. `tensorflow` and
+    `python` is its full version. `venv` and `ensurepip` say whether it has these modules. `tensorflow` and
     `site_packages` are the version and the folder of its TensorFlow, empty if it has none.
     """
 
     path: Path
     python: str
-    pip: bool
+    venv: bool
+    ensurepip: bool
     tensorflow: str
     site_packages: str
 
@@ -231,6 +239,11 @@ class Interpreter:
     def minor(self) -> str:
         """`3.11`."""
         return ".".join(self.python.split(".")[:2])
+
+    @property
+    def makes_environments(self) -> bool:
+        """Whether it makes environments that packages can be installed in."""
+        return self.venv and (self.ensurepip or _can_install_elsewhere())
 
     def suits(self, toolchain: Toolchain) -> bool:
         return self.python in SpecifierSet(toolchain.python)
@@ -263,9 +276,8 @@ def choose(toolchain: Toolchain) -> Interpreter:
             continue  # a broken one on the PATH, for example the shim of a version that is not active
         if not interpreter.suits(toolchain):
             continue
-        if interpreter.pip:
+        if interpreter.makes_environments:
             return interpreter
-        # Debian's Python has no ensurepip by default; the message then names the package to install.
         suitable.append(interpreter)
     if suitable:
         raise no_venv(suitable[0])
@@ -292,8 +304,10 @@ def _candidates() -> Iterator[Path]:
 def no_venv(interpreter: Interpreter) -> ToolchainError:
     """The error for an interpreter that cannot make virtual environments."""
     return ToolchainError(
-        f"{interpreter.path} (Python {interpreter.python}) cannot make virtual environments: no venv or no ensurepip",
-        hint=f"on Debian and Ubuntu: apt install python3-venv (or python{interpreter.minor}-venv)",
+        f"{interpreter.path} (Python {interpreter.python}) cannot make virtual environments: "
+        + ("no ensurepip, and no pip of 22.3 or newer beside tfaot-pkg" if interpreter.venv else "no venv"),
+        hint=f"on Debian and Ubuntu: apt install python3-venv (or python{interpreter.minor}-venv)"
+        + (f"; or install pip beside tfaot-pkg, for {sys.executable}" if interpreter.venv else ""),
     )
 
 

@@ -21,7 +21,9 @@ from tfaot_pkg.frontends.toolchain.pinned import (
     choose,
     clean_environment,
     failure,
+    pip_command,
     remove_environment,
+    venv_command,
 )
 from tfaot_pkg.ground.documents import read_json
 from tfaot_pkg.ground.process import CommandFailed, run
@@ -118,10 +120,9 @@ def _resolved(version: str, interpreter: Interpreter, folder: Path, log: Path) -
     log.unlink(missing_ok=True)
     try:
         # -I: neither the user's site-packages nor environment variables change what pip resolves.
-        run([interpreter.path, "-I", "-m", "venv", pip], env=env, timeout=_TIMEOUT, log=log)
-        python = pip / "bin" / "python"
+        run(venv_command(interpreter, pip), env=env, timeout=_TIMEOUT, log=log)
         wanted = f"tensorflow-cpu=={version}"
-        run([python, "-I", "-m", "pip", "install", *options, *quiet, wanted], env=env, timeout=_TIMEOUT, log=log)
+        run([*pip_command(pip), "install", *options, *quiet, wanted], env=env, timeout=_TIMEOUT, log=log)
     except CommandFailed as error:
         # Only this message of pip says which versions exist.
         if found := re.search(r"tensorflow-cpu==\S+ \(from versions: ([^)]*)\)", error.output):
