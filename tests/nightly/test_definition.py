@@ -200,6 +200,10 @@ policy: {max_failures: 0.2, timeout: 30, memory: 4 GB, retries: 11, reproduce: m
         ("", "1: must be a mapping with registry and models, got nothing"),
         ("[]", "1: must be a mapping with registry and models, got a list"),
         ("registry: r\nmodels: []\n", "2: models: must have at least one item"),
+        (
+            "registry: r\nmodels:\n  - models/*/spec.yaml\n",
+            "3: models[0]: must be a mapping, such as `- spec: models/*/spec.yaml`, got the string 'models/*/spec.yaml'",
+        ),
         ("registry: $HOME\nmodels: [{spec: models/a/spec.yaml}]\n", "1: registry: environment variables are not read"),
         ("registry: r\nregistry: s\nmodels: [{spec: models/a/spec.yaml}]\n", "2: registry: is given twice"),
         *(

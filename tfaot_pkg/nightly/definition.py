@@ -145,6 +145,8 @@ def _special(path: Place, value: object) -> str:
         return f"must be a path, or a mapping with git, revision and path, got {described(value)}"
     if path[:2] == ("notify", "webhooks") and len(path) == 3 and not isinstance(value, str):
         return f"must be an address, or a mapping with variable, got {described(value)}"
+    if path[:1] == ("models",) and len(path) == 2 and isinstance(value, str):
+        return f"must be a mapping, such as `- spec: models/*/spec.yaml`, got {described(value)}"
     words = _WORDS.get(path, "")
     return f"must be {words}, got {described(value)}" if words else ""
 
