@@ -67,12 +67,13 @@ MANAGER = "a release manager"
 """Two versions, of which XGBoost has other numbers, from the first key to a reader of a mirror without a network."""
 _MANAGER_WORDS = r"""
 KEYS='--keys build/keys --passphrase-file build/secrets/keeper'
-users_get() { tfaot-pkg resolve signal --registry build/models --dry-run | grep -qx "tfaot-model-signal@$1"; }
+users_get() { [[ $(tfaot-pkg resolve signal --registry build/models --dry-run) == "tfaot-model-signal@$1"* ]]; }
 refused() {  # with the exit code $1, and with a way out
     if "${@:2}" 2> said; then return 1; else test $? = "$1"; fi
     grep -q '^hint: ' said
 }
 serve() {  # the folder $1 at $URL, until `stop`, or the end of the step
+    : > serve.log  # the address of a server before
     tfaot-pkg serve "$1" --port 0 > serve.log 2> access.log &
     server=$!
     trap stop EXIT
@@ -162,7 +163,7 @@ tfaot-pkg registry add models "$URL" --root build/models/metadata/1.root.json
 tfaot-pkg install signal --registry models --prefix build/external
 stop
 tfaot-pkg install signal --registry models --offline --prefix build/prefix
-tfaot-pkg list build/prefix | grep -qx 'tfaot-model-signal 1.1.0'
+[[ $(tfaot-pkg list build/prefix) == 'tfaot-model-signal 1.1.0' ]]
 tfaot-pkg verify-install build/prefix --run
 tfaot-pkg run signal --prefix build/prefix
 """,
