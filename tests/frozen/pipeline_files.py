@@ -41,15 +41,17 @@ def models(rng):
         feature_selection,
         impute,
         linear_model,
+        naive_bayes,
         neural_network,
         preprocessing,
         svm,
         tree,
     )
-    from sklearn.pipeline import make_pipeline, make_union
+    from sklearn.pipeline import FeatureUnion, make_pipeline, make_union
 
     x, y, three = data(rng)
     two, texts = three > 0, np.array(["muon", "electron", "jet"])[three]
+    one_hot, ordinal = preprocessing.OneHotEncoder, preprocessing.OrdinalEncoder
     gaps = missing(rng, x)
     small = {"max_iter": 30, "hidden_layer_sizes": (7, 5), "random_state": 0}
     scaled = preprocessing.StandardScaler
@@ -93,7 +95,20 @@ def models(rng):
         ("ordinal", compose.make_column_transformer(
             (preprocessing.OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-2, encoded_missing_value=-3),
              [5, 4])), gaps),
+        ("infrequent", compose.make_column_transformer(
+            (one_hot(handle_unknown="infrequent_if_exist", max_categories=3), [4, 5])), x),
+        ("infrequent_dropped", compose.make_column_transformer(
+            (one_hot(handle_unknown="ignore", min_frequency=95, drop="first"), [5, 4])), gaps),
+        ("all_infrequent", compose.make_column_transformer(
+            (one_hot(handle_unknown="infrequent_if_exist", min_frequency=399), [4, 5])), gaps),
+        ("infrequent_codes", compose.make_column_transformer((ordinal(
+            handle_unknown="use_encoded_value", unknown_value=-2, encoded_missing_value=-3, max_categories=2), [5, 4])),
+         gaps),
         ("union", make_union(scaled(), decomposition.PCA(2)), x),
+        ("weighted", FeatureUnion([("a", scaled()), ("b", decomposition.PCA(2))], transformer_weights={"b": 0.3}), x),
+        ("weighted_columns", compose.ColumnTransformer(
+            [("a", "passthrough", [1, 4]), ("b", one_hot(handle_unknown="ignore"), [5]), ("c", scaled(), [0])],
+            transformer_weights={"a": -2, "b": 0.7}), x),
         ("mixed", compose.make_column_transformer(
             (make_pipeline(impute.SimpleImputer(), scaled()), slice(0, 2)),
             (preprocessing.OneHotEncoder(handle_unknown="ignore"), [5]), ("drop", [4]), remainder=impute.SimpleImputer()), gaps),
@@ -114,6 +129,7 @@ def models(rng):
         ("bayesian", linear_model.BayesianRidge()),
         ("huber", linear_model.HuberRegressor()),
         ("descent", linear_model.SGDRegressor()),
+        ("passive", linear_model.PassiveAggressiveRegressor()),
         ("svr", svm.LinearSVR()),
         ("network", neural_network.MLPRegressor(**small)),
     ):
@@ -121,6 +137,8 @@ def models(rng):
     for name, model in (
         ("poisson", linear_model.PoissonRegressor()),
         ("gamma", linear_model.GammaRegressor()),
+        ("tweedie", linear_model.TweedieRegressor(power=1.5)),
+        ("tweedie_bare", linear_model.TweedieRegressor(power=0)),
         ("poisson_network", neural_network.MLPRegressor(loss="poisson", **small)),
     ):
         found[f"r_{name}"] = (make_pipeline(scaled(), model), x, abs(y) + 0.1)
@@ -131,7 +149,11 @@ def models(rng):
         ("logistic", logistic()),
         ("cv", linear_model.LogisticRegressionCV(Cs=2, cv=2, l1_ratios=(0,), use_legacy_attributes=False)),
         ("discriminant", discriminant_analysis.LinearDiscriminantAnalysis()),
+        ("quadratic", discriminant_analysis.QuadraticDiscriminantAnalysis(reg_param=0.1)),
+        ("bayes", naive_bayes.GaussianNB()),
         ("log_loss", linear_model.SGDClassifier(loss="log_loss")),
+        ("huber", linear_model.SGDClassifier(loss="modified_huber")),
+        ("passive", linear_model.PassiveAggressiveClassifier()),
         ("hinge", linear_model.SGDClassifier()),
         ("svc", svm.LinearSVC()),
         ("ridge", linear_model.RidgeClassifier()),
@@ -141,6 +163,7 @@ def models(rng):
     ):  # fmt: skip
         found[f"c_{name}"] = (make_pipeline(scaled(), model), x, texts)
         found[f"c_{name}_two"] = (make_pipeline(scaled(), model), x, two)
+    found["c_bayes_alone"] = (naive_bayes.GaussianNB(), x, texts)
     found["c_alone"] = (logistic(max_iter=5), x, two)
     codes = compose.make_column_transformer(
         (preprocessing.OrdinalEncoder(), [5, 4]), remainder="passthrough", sparse_threshold=0
@@ -193,10 +216,13 @@ def composites(rng):
     from sklearn import (
         calibration,
         cluster,
+        compose,
+        discriminant_analysis,
         ensemble,
         impute,
         linear_model,
         multiclass,
+        naive_bayes,
         neural_network,
         preprocessing,
         svm,
@@ -250,6 +276,13 @@ def composites(rng):
     found["v_soft"] = (make_pipeline(scaled(), ensemble.VotingClassifier(inner, voting="soft")), x, texts)
     found["v_soft_two"] = (
         ensemble.VotingClassifier(inner, voting="soft", weights=[3, 1, 1, 2, 1, 1, 0.5, 1]), x, two)  # fmt: skip
+    machine = ("machine", make_pipeline(scaled(), svm.SVC()))
+    for name, target, weights in (("", texts, None), ("_two", two, None), ("_weighted", texts, [1, 2, 0.7, 1.5, 1])):
+        found[f"v_hard{name}"] = (
+            ensemble.VotingClassifier([*inner[:3], inner[5], machine], weights=weights),
+            x,
+            target,
+        )
     found["v_numbers"] = (ensemble.VotingRegressor(numbers), x, y)
     found["v_numbers_weighted"] = (ensemble.VotingRegressor(numbers, weights=[1, 2, 3, 4]), x, y)
     for target, which in ((two, "_two"), (texts, "")):
@@ -258,6 +291,8 @@ def composites(rng):
             ("forest", ensemble.RandomForestClassifier(5, max_depth=4, **seed)),
             ("boosted", ensemble.HistGradientBoostingClassifier(max_iter=5)),
             ("kernel", make_pipeline(scaled(), svm.SVC())),
+            ("quadratic", discriminant_analysis.QuadraticDiscriminantAnalysis(reg_param=0.1)),
+            ("bayes", naive_bayes.GaussianNB()),
         ):
             for method in ("sigmoid", "isotonic"):
                 found[f"a_{name}_{method}{which}"] = (
@@ -268,10 +303,31 @@ def composites(rng):
             ensemble.StackingClassifier([inner[0], inner[1], ("svc", make_pipeline(scaled(), svm.LinearSVC()))], logistic(), cv=2), x, target)  # fmt: skip
         found[f"s_passed{which}"] = (ensemble.StackingClassifier(
             inner[1:3], ensemble.RandomForestClassifier(5, max_depth=3, **seed), cv=2, passthrough=True), x, target)  # fmt: skip
+        for name, model in (
+            ("", logistic()),
+            ("_svc", svm.SVC()),
+            ("_forest", ensemble.RandomForestClassifier(5, max_depth=4, **seed)),
+            ("_boosted", ensemble.GradientBoostingClassifier(**few)),
+        ):
+            found[f"o_pairs{name}{which}"] = (make_pipeline(scaled(), multiclass.OneVsOneClassifier(model)), x, target)
         found[f"o_rest{which}"] = (make_pipeline(scaled(), multiclass.OneVsRestClassifier(logistic())), x, target)
         found[f"o_rest_svc{which}"] = (make_pipeline(scaled(), multiclass.OneVsRestClassifier(svm.SVC())), x, target)
         found[f"o_rest_xgb{which}"] = (multiclass.OneVsRestClassifier(xgb.XGBClassifier(**few)), x, target)
     found["s_numbers"] = (ensemble.StackingRegressor(numbers, linear_model.RidgeCV(), cv=2), x, y)
+    ridge, positive = make_pipeline(scaled(), linear_model.Ridge()), abs(y) + 0.1
+    for name, model, transformer in (
+        ("standard", ridge, scaled()),
+        ("robust", ridge, preprocessing.RobustScaler()),
+        ("minmax", ridge, preprocessing.MinMaxScaler((-1, 2))),
+        ("maxabs", ridge, preprocessing.MaxAbsScaler()),
+        ("power", ridge, preprocessing.PowerTransformer()),
+        ("box_cox", ridge, preprocessing.PowerTransformer("box-cox")),
+        ("several", numbers[1][1], make_pipeline(preprocessing.FunctionTransformer(np.sqrt, np.square), scaled())),
+    ):
+        found[f"y_{name}"] = (compose.TransformedTargetRegressor(model, transformer=transformer), x, positive)
+    found["y_function"] = (
+        compose.TransformedTargetRegressor(ridge, func=np.log1p, inverse_func=np.expm1), x, positive)  # fmt: skip
+    found["y_outputs"] = (compose.TransformedTargetRegressor(ridge, transformer=scaled()), x, np.stack([y, -9 * y], 1))
     found["s_numbers_trees"] = (ensemble.StackingRegressor(numbers[:2], xgb.XGBRegressor(**few), cv=2), x, y)
     return found
 
@@ -378,6 +434,10 @@ def texts(rng):
         "text_frequent": (make_pipeline(filled("most_frequent", one_hot()), forest), gaps, y),
         "text_constant": (make_pipeline(filled("constant", codes), forest), gaps, y),
         "text_unseen": (make_pipeline(filled("constant", one_hot(handle_unknown="ignore")), forest), frame, y),
+        "text_infrequent": (make_pipeline(
+            filled("constant", one_hot(handle_unknown="infrequent_if_exist", max_categories=2)), forest), gaps, y),
+        "text_infrequent_nones": (compose.make_column_transformer((ordinal(
+            handle_unknown="use_encoded_value", unknown_value=-2, max_categories=2), ["layer", "charge"])), nones, None),
         "text_nones": (compose.make_column_transformer((codes, ["layer", "charge"])), nones, None),
         "text_array": (make_pipeline(one_hot(handle_unknown="ignore"), linear_model.Ridge()),
                        gaps[["charge"]].to_numpy(object), y),
@@ -417,6 +477,7 @@ def refused(rng):
         ensemble,
         impute,
         linear_model,
+        multiclass,
         naive_bayes,
         pipeline,
         preprocessing,
@@ -434,22 +495,33 @@ def refused(rng):
     del damaged[0].scale_
     wider = made(preprocessing.StandardScaler(), ensemble.RandomForestRegressor(2, max_depth=2)).fit(x, y)
     wider.steps[0] = ("imputer", impute.SimpleImputer().fit(x[:, :3]))
+    # scikit-learn makes places in memory of these, likewise.
+    groups = preprocessing.OneHotEncoder(max_categories=2, handle_unknown="infrequent_if_exist").fit(x[:, 4:])
+    astray = preprocessing.OneHotEncoder().fit(x[:, 4:])
+    groups._infrequent_indices[0] = groups._infrequent_indices[0] + (1 << 20)
+    astray._n_features_outs = [1 << 20, 4]
+    distributions = naive_bayes.GaussianNB().fit(x, three)
+    distributions.theta_ = distributions.theta_[:, :1]
+    target = compose.TransformedTargetRegressor
     return {
-        "bayes": naive_bayes.GaussianNB().fit(x, three),
+        "bayes": naive_bayes.BernoulliNB().fit(x, three),
         "independent": made(decomposition.FastICA(2, random_state=0), line).fit(x, y),
         "by_pairs": svm.SVC(decision_function_shape="ovo").fit(x, three),
         "sure": svm.SVC(probability=True).fit(x, three > 0),
         "counts": counts,
-        "hard": ensemble.VotingClassifier([("a", linear_model.LogisticRegression())]).fit(x, three),
-        "voter": ensemble.VotingClassifier([("a", naive_bayes.GaussianNB())], voting="soft").fit(x, three),
-        "stacked": ensemble.StackingClassifier([("a", naive_bayes.GaussianNB())], cv=2).fit(x, three),
+        "hard": ensemble.VotingClassifier(
+            [("a", multiclass.OneVsRestClassifier(linear_model.LogisticRegression()))]).fit(x, three),
+        "voter": ensemble.VotingClassifier([("a", naive_bayes.BernoulliNB())], voting="soft").fit(x, three),
+        "stacked": ensemble.StackingClassifier([("a", naive_bayes.BernoulliNB())], cv=2).fit(x, three),
+        "pairs": multiclass.OneVsOneClassifier(line).fit(x, three),
+        "target": target(line, transformer=preprocessing.QuantileTransformer(n_quantiles=9)).fit(x, y),
+        "target_function": target(line, func=np.arcsinh, inverse_func=np.sinh).fit(x, y),
+        "groups": groups,
+        "groups_astray": astray,
+        "distributions": distributions,
         "warm": calibration.CalibratedClassifierCV(linear_model.LogisticRegression(), method="temperature").fit(x, three),
         "texts": text.fit(texts),
         "function": made(preprocessing.FunctionTransformer(np.sinh), line).fit(x / 100, y),
-        "weighted": made(pipeline.FeatureUnion([("a", preprocessing.StandardScaler())], transformer_weights={"a": 2}),
-                         linear_model.LinearRegression()).fit(x, y),
-        "rare": made(preprocessing.OneHotEncoder(min_frequency=5, handle_unknown="infrequent_if_exist"), line).fit(x, y),
-        "huber": linear_model.SGDClassifier(loss="modified_huber").fit(x, three),
         "many": made(preprocessing.PolynomialFeatures(3), line).fit(x, y).set_params(polynomialfeatures__degree=99),
         "unfitted": made(preprocessing.StandardScaler(), linear_model.Ridge()),
         "damaged": damaged,
@@ -528,8 +600,12 @@ def _boosters_in(node):
 
 
 def _answer(model, x):
+    if hasattr(model, "predict_proba"):
+        return model.predict_proba(x)
+    if hasattr(model, "decision_function"):
+        return model.decision_function(x)
     if hasattr(model, "classes_"):
-        return (model.predict_proba if hasattr(model, "predict_proba") else model.decision_function)(x)
+        return np.array([[*model.classes_].index(each) for each in model.predict(x)], np.int32)
     made = (model.predict if hasattr(model, "predict") else model.transform)(x)
     return made.toarray() if hasattr(made, "toarray") else made
 
@@ -559,7 +635,7 @@ def write(folder: str) -> None:
             asked = asked[: len(given)]
         as_given = pd.DataFrame(asked, columns=list(COLUMNS)) if name.startswith(("frame", "trees_frame")) else asked
         if name.startswith("text_"):
-            as_given = as_texts(asked, given, categories, None if name == "text_nones" else np.nan)
+            as_given = as_texts(asked, given, categories, None if name.endswith("_nones") else np.nan)
         right = _answer(model, as_given)
         feeds, fetches = ({each.name: each.key for each in side} for side in (found.inputs, found.outputs))
         request = Reference(folder=path, tags=(), signature="", inputs="", out="", batch_sizes=(),

@@ -10,8 +10,22 @@ from typing import Any
 import numpy as np
 from from_trees import boosters, scikit
 from from_trees.distributions import interpolated
-from from_trees.estimators import ESTIMATORS, linear_decision, predictions, probabilities, result, scores
+from from_trees.estimators import (
+    ESTIMATORS,
+    LINEAR_CLASSIFIERS,
+    label,
+    linear_decision,
+    names_of,
+    of_pairs,
+    predictions,
+    probabilities,
+    result,
+    scores,
+    with_first,
+)
 from from_trees.fitted import Fitted
+from from_trees.gaussians import GAUSSIANS, quadratic
+from from_trees.inverses import restored
 from from_trees.kernels import KERNELS, decision
 from from_trees.steps import DOUBLE, SINGLE, Computed, Steps, Table, made
 from from_trees.transformers import ONNX, SELECTORS, TRANSFORMERS, fault, is_known, transformed
@@ -34,7 +48,7 @@ def unrolled(model: Any) -> tuple[list[Any], Any]:
 def require_known(last: Any, *, is_alone: bool) -> None:
     if last is None or isinstance(last, str) or any(is_known(last, each) for each in (TRANSFORMERS, SELECTORS)):
         return
-    ours = (*ESTIMATORS, *KERNELS, *COMPOSITES)
+    ours = (*ESTIMATORS, *KERNELS, *GAUSSIANS, *COMPOSITES)
     if not (_has_trees(last) or is_known(last, frozenset(ours))):
         supported = ", ".join(sorted([*ours, *scikit.READERS, *(name for _, name in boosters.CLASSES)]))
         where = "" if is_alone else " at the end of a pipeline"
@@ -53,11 +67,12 @@ def ended(steps: Steps, last: Any, table: Table) -> Fitted:
     name = type(last).__name__
     if _has_trees(last):
         return _with_trees(steps, last, table)
-    if is_known(last, COMPOSITES):
-        return COMPOSITES[name](steps, last, table)
-    for known in (ESTIMATORS, KERNELS):
-        if is_known(last, known):
-            return known[name](steps, last, table.value)
+    for of_table in (COMPOSITES, GAUSSIANS):
+        if is_known(last, of_table):
+            return of_table[name](steps, last, table)
+    for of_value in (ESTIMATORS, KERNELS):
+        if is_known(last, of_value):
+            return of_value[name](steps, last, table.value)
     table = transformed(steps, last, table)
     _require_numbers(table)
     value = steps.op("Identity", INPUT) if table.value == INPUT else table.value
@@ -158,18 +173,22 @@ def _asked(steps: Steps, model: Any, table: Table, method: str) -> tuple[str, in
     return steps.op("Reshape", value, np.array([-1, 1], np.int64)) if found.is_flat else value, found.outputs
 
 
-_LINEAR = frozenset("LogisticRegression LogisticRegressionCV LinearDiscriminantAnalysis LinearSVC RidgeClassifier "
-                    "RidgeClassifierCV Perceptron SGDClassifier".split())  # fmt: skip
 _SUMS = frozenset(("GradientBoostingClassifier", "HistGradientBoostingClassifier"))
+_MACHINES, _QUADRATIC = frozenset(("SVC", "NuSVC")), frozenset(("QuadraticDiscriminantAnalysis",))
+_BY_DECISION = LINEAR_CLASSIFIERS | _SUMS | _MACHINES | _QUADRATIC
+"""Those whose `predict` compares their decision function."""
 
 
 def _decision(steps: Steps, model: Any, table: Table) -> tuple[str, int]:
     count = len(model.classes_)
     width = 1 if count == 2 else count
-    if is_known(model, _LINEAR):
+    if is_known(model, LINEAR_CLASSIFIERS):
         return linear_decision(steps, model, table.value), width
-    if is_known(model, frozenset(("SVC", "NuSVC"))) and (count == 2 or model.decision_function_shape == "ovr"):
+    if is_known(model, _MACHINES) and (count == 2 or model.decision_function_shape == "ovr"):
         return decision(steps, model, table.value), width
+    if is_known(model, _QUADRATIC):
+        value = quadratic(steps, model, table)
+        return (steps.op("Sub", *(steps.columns_of(value, [each]) for each in (1, 0))) if count == 2 else value), width
     if is_known(model, _SUMS):
         return _sums(steps, _with_trees(steps, model, table)), width
     raise ModelFault(f"{type(model).__name__}.decision_function in another estimator is not supported", ONNX)
@@ -182,11 +201,15 @@ def _require_width(width: int, wanted: int) -> None:
 
 def _mean(steps: Steps, values: Sequence[str], weights: Any = None) -> str:
     factors = np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)
+    return steps.op("Div", _sum(steps, values, factors), float(factors.sum()))
+
+
+def _sum(steps: Steps, values: Sequence[str], factors: Any) -> str:
     total = ""
     for value, factor in zip(values, factors, strict=True):
-        weighted = value if weights is None else steps.op("Mul", value, float(factor))
+        weighted = value if factor == 1 else steps.op("Mul", value, float(factor))
         total = steps.op("Add", total, weighted) if total else weighted
-    return steps.op("Div", total, float(factors.sum()))
+    return total
 
 
 # -- estimators of estimators ------------------------------------------------------------------------------------
@@ -194,11 +217,48 @@ def _mean(steps: Steps, values: Sequence[str], weights: Any = None) -> str:
 
 def _voting_classifier(steps: Steps, model: Any, table: Table) -> Fitted:
     if model.voting != "soft":
-        raise ModelFault("VotingClassifier with voting='hard' is not supported", "set voting='soft'")
+        return _voting_by_labels(steps, model, table)
     found = [_asked(steps, each, table, "predict_proba") for each in model.estimators_]
     for _, width in found:
         _require_width(width, len(model.classes_))
     return probabilities(steps, model, _mean(steps, [value for value, _ in found], model._weights_not_none))
+
+
+def _voting_by_labels(steps: Steps, model: Any, table: Table) -> Fitted:
+    """The class that most estimators predict, the first one of equals."""
+    classes, votes = np.arange(len(model.classes_)), []
+    for each in model.estimators_:
+        if not np.array_equal(each.classes_, classes):
+            raise ValueError("an inner estimator has other classes")
+        votes.append(steps.numbers(steps.op("Equal", _predicted(steps, each, table), classes[None].astype(np.float64))))
+    weights = model._weights_not_none
+    total = _sum(steps, votes, np.ones(len(votes)) if weights is None else weights)
+    return label(steps, steps.op("ArgMax", total, axis=1, keepdims=1), names_of(model))
+
+
+def _predicted(steps: Steps, model: Any, table: Table) -> str:
+    """The position of the class that an inner classifier predicts, [batch, 1]."""
+    _, last = unrolled(model)
+    if is_known(last, frozenset(("OneVsRestClassifier", "OneVsOneClassifier"))):
+        raise ModelFault(f"{type(last).__name__}.predict in another estimator is not supported", ONNX)
+    if not is_known(last, _BY_DECISION):
+        return _highest(steps, _asked(steps, model, table, "predict_proba")[0])
+    value, width = _asked(steps, model, table, "decision_function")
+    if width == 1:
+        return _is_second(steps, last, value)
+    # libsvm counts votes alone, without the part below 1/3 that tells equal ones.
+    is_votes = is_known(last, _MACHINES) and not last.break_ties
+    return _highest(steps, steps.op("Round", value) if is_votes else value)
+
+
+def _is_second(steps: Steps, last: Any, decision: str) -> str:
+    """Whether `predict` gives the second of two classes, as 0.0 and 1.0."""
+    op = "GreaterOrEqual" if type(last).__name__ == "GradientBoostingClassifier" else "Greater"
+    return steps.numbers(steps.op(op, decision, 0.0))
+
+
+def _highest(steps: Steps, value: str) -> str:
+    return steps.op("Cast", steps.op("ArgMax", value, axis=1, keepdims=1), to=DOUBLE)
 
 
 def _voting_regressor(steps: Steps, model: Any, table: Table) -> Fitted:
@@ -249,7 +309,7 @@ def _calibrated_one(steps: Steps, model: Any, table: Table, count: int) -> str:
     ]
     if count == 2:
         second = found[0]
-        every = steps.op("Concat", steps.op("Sub", 1.0, second), second, axis=1)
+        every = with_first(steps, second)
     else:
         each = steps.op("Concat", *found, axis=1)
         total = steps.row_sum(each)
@@ -291,14 +351,45 @@ def _one_against_rest(steps: Steps, model: Any, table: Table) -> Fitted:
     if not has_probabilities:
         return scores(steps, model, value)
     if count == 2:
-        value = steps.op("Concat", steps.op("Sub", 1.0, value), value, axis=1)
+        value = with_first(steps, value)
     total = steps.row_sum(value)
     shares = steps.op("Div", value, steps.op("Where", steps.op("Equal", total, 0.0), 1.0, total))
     return probabilities(steps, model, shares)
+
+
+def _one_against_one(steps: Steps, model: Any, table: Table) -> Fitted:
+    count, seconds, confidences = len(model.classes_), [], []
+    if model.pairwise_indices_ is not None:
+        raise fault(model, "of a matrix of kernels is not supported")
+    for each in model.estimators_:
+        if not np.array_equal(getattr(each, "classes_", ()), (0, 1)):
+            raise fault(model, "of regressors is not supported")
+        if hasattr(each, "decision_function"):
+            value, width = _asked(steps, each, table, "decision_function")
+            seconds.append(_is_second(steps, unrolled(each)[1], value))
+        else:
+            value, width = _asked(steps, each, table, "predict_proba")
+            seconds.append(_highest(steps, value))
+            value, width = steps.columns_of(value, [width - 1]), width - 1
+        _require_width(width, 1)
+        confidences.append(value)
+    _require_width(len(seconds), count * (count - 1) // 2)
+    is_second, sure = (
+        steps.op("Concat", *each, axis=1) if len(each) > 1 else each[0] for each in (seconds, confidences)
+    )
+    value = of_pairs(steps, is_second, sure, count)
+    return scores(steps, model, steps.columns_of(value, [1]) if count == 2 else value)
+
+
+def _of_target(steps: Steps, model: Any, table: Table) -> Fitted:
+    value, width = _asked(steps, model.regressor_, table, "predict")
+    value = restored(steps, model.transformer_, value)
+    return predictions(steps, value, width, model._training_dim == 1 and width == 1)
 
 
 COMPOSITES: Mapping[str, Callable[[Steps, Any, Table], Fitted]] = {
     "VotingClassifier": _voting_classifier, "VotingRegressor": _voting_regressor,
     "StackingClassifier": _stacking, "StackingRegressor": _stacking,
     "CalibratedClassifierCV": _calibrated, "OneVsRestClassifier": _one_against_rest,
+    "OneVsOneClassifier": _one_against_one, "TransformedTargetRegressor": _of_target,
 }  # fmt: skip

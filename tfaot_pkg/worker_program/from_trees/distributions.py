@@ -20,7 +20,7 @@ def log1p(to: Steps, value: str) -> str:
     return to.op("Where", to.op("Equal", more, 1.0), value, exact)
 
 
-def _expm1(to: Steps, value: str) -> str:
+def expm1(to: Steps, value: str) -> str:
     """exp(x) - 1 without cancellation, likewise."""
     power = to.op("Exp", value)
     less = to.op("Sub", power, 1.0)
@@ -64,7 +64,7 @@ def _box_cox(to: Steps, table: Table, powers: Array) -> str:
 def _powers(to: Steps, logarithm: str, powers: Array, is_zero: Array) -> str:
     """(exp(powers * logarithm) - 1) / powers; in columns of power zero its limit, the logarithm."""
     safe = np.where(is_zero, 1.0, powers)
-    found = to.op("Div", _expm1(to, to.op("Mul", logarithm, safe)), safe)
+    found = to.op("Div", expm1(to, to.op("Mul", logarithm, safe)), safe)
     return to.op("Where", is_zero, logarithm, found) if is_zero.any() else found
 
 

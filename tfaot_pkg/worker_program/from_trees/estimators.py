@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,9 +40,12 @@ def _regressor(steps: Steps, model: Any, value: str) -> Fitted:
     return predictions(steps, _linear(steps, value, outputs, model.intercept_), len(outputs), weights.ndim == 1)
 
 
-def _log_regressor(steps: Steps, model: Any, value: str) -> Fitted:
-    weights = np.atleast_2d(np.asarray(model.coef_, np.float64))
-    return predictions(steps, steps.op("Exp", _linear(steps, value, weights, model.intercept_)), len(weights), True)
+def _generalized(steps: Steps, model: Any, value: str) -> Fitted:
+    weights, link = np.atleast_2d(np.asarray(model.coef_, np.float64)), type(model._base_loss.link).__name__
+    found = _linear(steps, value, weights, model.intercept_)
+    if link not in ("LogLink", "IdentityLink"):
+        raise fault(model, f"with the link {link} is not supported")
+    return predictions(steps, steps.op("Exp", found) if link == "LogLink" else found, len(weights), True)
 
 
 def _linear(steps: Steps, value: str, weights: Array, intercept: Any) -> str:
@@ -82,7 +86,11 @@ def probabilities(steps: Steps, model: Any, value: str) -> Fitted:
 
 
 def of_two(steps: Steps, decision: str) -> str:
-    second = steps.op("Sigmoid", decision)
+    return with_first(steps, steps.op("Sigmoid", decision))
+
+
+def with_first(steps: Steps, second: str) -> str:
+    """The probabilities of both classes, of that of the second one."""
     return steps.op("Concat", steps.op("Sub", 1.0, second), second, axis=1)
 
 
@@ -93,15 +101,30 @@ def _logistic(steps: Steps, model: Any, value: str) -> Fitted:
     return probabilities(steps, model, made)
 
 
+def of_pairs(steps: Steps, is_second: str, confidences: str, count: int) -> str:
+    """The decision function of `count` classes, of that of each pair: which one it chooses, [batch, pairs] of zeros and
+    ones, and how sure it is of the second one.
+    """
+    # As scikit-learn's _ovr_decision_function: votes of the pairs, and sums of their decisions to tell equal ones.
+    pairs = [*combinations(range(count), 2)]
+    first, second = (np.eye(count)[[pair[side] for pair in pairs]] for side in (0, 1))
+    votes = steps.affine(is_second, second - first, first.sum(0))
+    sums = steps.product(confidences, second - first)
+    small = steps.op("Div", sums, steps.op("Mul", steps.op("Add", steps.op("Abs", sums), 1.0), 3.0))
+    return steps.op("Add", votes, small)
+
+
 def _gradient_descent(steps: Steps, model: Any, value: str) -> Fitted:
-    if model.loss == "modified_huber":
-        raise fault(model, "of the loss modified_huber is not supported")
-    if model.loss != "log_loss":
+    if model.loss not in ("log_loss", "modified_huber"):
         return _linear_scores(steps, model, value)
     decision = linear_decision(steps, model, value)
+    if model.loss == "log_loss":
+        each = steps.op("Sigmoid", decision)
+    else:
+        clipped = steps.op("Min", steps.op("Max", decision, -1.0), 1.0)
+        each = steps.op("Div", steps.op("Add", clipped, 1.0), 2.0)
     if len(model.classes_) == 2:
-        return probabilities(steps, model, of_two(steps, decision))
-    each = steps.op("Sigmoid", decision)
+        return probabilities(steps, model, with_first(steps, each))
     # If no class has a probability, all have the same.
     each = steps.op("Where", steps.op("Equal", steps.row_sum(each), 0.0), 1.0, each)
     return probabilities(steps, model, steps.op("Div", each, steps.row_sum(each)))
@@ -140,24 +163,34 @@ def _network_classifier(steps: Steps, model: Any, value: str) -> Fitted:
     return probabilities(steps, model, of_two(steps, value))
 
 
+def label(steps: Steps, place: str, classes: tuple[str, ...] = ()) -> Fitted:
+    """The position of a class or cluster, [batch, 1]."""
+    made = result(steps, steps.op("Cast", place, to=INTEGER), "label", 1, is_flat=True, classes=classes)
+    return replace(made, dtype="int32")
+
+
 def _clusters(steps: Steps, model: Any, value: str) -> Fitted:
     """The number of the next center, as KMeans.predict."""
     found = steps.op("ArgMin", steps.squared_distances(value, model.cluster_centers_), axis=1, keepdims=1)
-    made = result(steps, steps.op("Cast", found, to=INTEGER), "label", 1, is_flat=True)
-    return replace(made, dtype="int32")
+    return label(steps, found)
 
 
 _Estimator = Callable[[Steps, Any, str], Fitted]
 _REGRESSORS = """
 LinearRegression Ridge RidgeCV Lasso LassoCV LassoLars LassoLarsCV LassoLarsIC Lars LarsCV ElasticNet ElasticNetCV
 BayesianRidge ARDRegression HuberRegressor SGDRegressor TheilSenRegressor QuantileRegressor OrthogonalMatchingPursuit
-MultiTaskLasso MultiTaskElasticNet LinearSVR
+MultiTaskLasso MultiTaskElasticNet LinearSVR PassiveAggressiveRegressor
 """.split()
+_WITHOUT_PROBABILITIES = "LinearSVC RidgeClassifier RidgeClassifierCV Perceptron PassiveAggressiveClassifier".split()
+_LOGISTIC = "LogisticRegression LogisticRegressionCV LinearDiscriminantAnalysis".split()
+LINEAR_CLASSIFIERS = frozenset((*_WITHOUT_PROBABILITIES, *_LOGISTIC, "SGDClassifier"))
+"""Those whose decision function is `linear_decision`."""
+
 ESTIMATORS: Mapping[str, _Estimator] = {
     **dict.fromkeys(_REGRESSORS, _regressor),
-    **dict.fromkeys(("PoissonRegressor", "GammaRegressor"), _log_regressor),
-    **dict.fromkeys(("LogisticRegression", "LogisticRegressionCV", "LinearDiscriminantAnalysis"), _logistic),
-    **dict.fromkeys(("LinearSVC", "RidgeClassifier", "RidgeClassifierCV", "Perceptron"), _linear_scores),
+    **dict.fromkeys(("PoissonRegressor", "GammaRegressor", "TweedieRegressor"), _generalized),
+    **dict.fromkeys(_LOGISTIC, _logistic),
+    **dict.fromkeys(_WITHOUT_PROBABILITIES, _linear_scores),
     "SGDClassifier": _gradient_descent,
     "MLPClassifier": _network_classifier,
     "MLPRegressor": _network_regressor,

@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from from_trees.estimators import predictions, scores
+from from_trees.estimators import of_pairs, predictions, scores
 from from_trees.fitted import Fitted
 from from_trees.steps import Steps
 from from_trees.transformers import fault
@@ -70,14 +70,7 @@ def decision(steps: Steps, model: Any, value: str) -> str:
     found = steps.affine(_kernel(steps, model, value), weights, bias)
     if count == 2 or model.decision_function_shape != "ovr":
         return found
-    # As scikit-learn's _ovr_decision_function: votes of the pairs, and sums of their decisions to tell equal ones.
-    pairs = [*combinations(range(count), 2)]
-    first, second = (np.eye(count)[[pair[side] for pair in pairs]] for side in (0, 1))
-    is_second = steps.numbers(steps.op("Less", found, 0.0))
-    votes = steps.affine(is_second, second - first, first.sum(0))
-    sums = steps.product(found, first - second)
-    small = steps.op("Div", sums, steps.op("Mul", steps.op("Add", steps.op("Abs", sums), 1.0), 3.0))
-    return steps.op("Add", votes, small)
+    return of_pairs(steps, steps.numbers(steps.op("Less", found, 0.0)), steps.op("Neg", found), count)
 
 
 def _by_pair(model: Any, count: int) -> tuple[Array, Array]:

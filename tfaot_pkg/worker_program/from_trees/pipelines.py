@@ -1,7 +1,7 @@
 """scikit-learn's models in files of skops, whole: alone, or as pipelines.
 
-Answers are the probabilities of classifiers that have them, decision functions of others, predictions of regressors,
-and the columns that transformers make.
+Answers are the probabilities of classifiers that have them, decision functions or positions of classes of others,
+predictions of regressors, and the columns that transformers make.
 """
 
 from __future__ import annotations
@@ -89,11 +89,10 @@ class Answers:
 
 
 def _answers(model: Any, x: Any) -> Array:
-    if hasattr(model, "classes_"):
-        call = model.predict_proba if hasattr(model, "predict_proba") else model.decision_function
-    else:
-        call = model.predict if hasattr(model, "predict") else model.transform
-    found = call(x)
+    names = ("predict_proba", "decision_function") if hasattr(model, "classes_") else ("predict", "transform")
+    call = next((getattr(model, each) for each in names if hasattr(model, each)), None)
+    # Classifiers without scores: positions of their labels, which may be texts.
+    found = np.searchsorted(model.classes_, model.predict(x)) if call is None else call(x)
     answers: Array = found.toarray() if hasattr(found, "toarray") else np.asarray(found)
     return answers
 

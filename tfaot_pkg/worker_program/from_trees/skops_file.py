@@ -31,6 +31,8 @@ TRUSTED = (
     "sklearn.feature_selection._univariate_selection.chi2",
     "sklearn.feature_selection._univariate_selection.f_classif",
     "sklearn.feature_selection._univariate_selection.f_regression",
+    "sklearn._loss.loss.HalfTweedieLoss",
+    "sklearn._loss.loss.HalfTweedieLossIdentity",
     "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
     "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
     # What estimators of estimators keep: names, and two numbers.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from from_trees.categories import Column
-from from_trees.distributions import log1p, power, quantile
+from from_trees.distributions import expm1, log1p, power, quantile
 from from_trees.steps import Steps, Table, made
 from messages.requests import ModelFault
 
@@ -205,8 +205,6 @@ def _categories(to: Steps, model: Any, table: Table, place: int) -> list[float]:
     known = [each for each in listed if isinstance(each, str) or not (each is None or math.isnan(each))]
     if len(listed) - len(known) > 1 or known != listed[: len(known)]:
         raise fault(model, "with several missing categories is not supported")
-    if getattr(model, "_infrequent_enabled", False):
-        raise fault(model, "with infrequent categories (min_frequency, max_categories) is not supported")
     source, missing = table.sources[place], [math.nan for _ in listed[len(known) :]]
     if any(isinstance(each, str) for each in known):
         _take_texts(to, model, source, known, is_none=None in listed)
@@ -252,14 +250,55 @@ def _is_each(to: Steps, value: str, numbers: Sequence[float]) -> str:
     return to.op("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
 
 
+def _infrequent(model: Any, place: int, count: int) -> Array:
+    """The positions of infrequent categories among `count`; they share the last code."""
+    if not getattr(model, "_infrequent_enabled", False):
+        return np.zeros(0, np.int64)
+    rare, codes = model._infrequent_indices[place], model._default_to_infrequent_mappings[place]
+    if rare is None and codes is None:
+        return np.zeros(0, np.int64)
+    rare = np.asarray(rare)
+    # scikit-learn makes places in a sparse matrix of both, without a check.
+    is_rising = rare.ndim == 1 and len(rare) > 0 and rare.dtype.kind == "i" and (np.diff(rare) > 0).all()
+    if not (is_rising and rare[0] >= 0 and rare[-1] < count and np.array_equal(codes, _codes(count, rare))):
+        raise ValueError("the infrequent categories do not fit the categories")
+    return rare
+
+
+def _codes(count: int, rare: Array) -> Array:
+    """The codes of `count` categories: those at `rare` share the last one."""
+    is_frequent = ~np.isin(np.arange(count), rare)
+    return np.where(is_frequent, np.cumsum(is_frequent) - 1, is_frequent.sum())
+
+
 def _one_hot(to: Steps, model: Any, table: Table) -> Table:
     parts = []
     for place in range(table.width):
         value, numbers = _encoded(to, model, table, place)
         hot = made(_is_each(to, value, numbers), len(numbers))
-        dropped = None if model.drop_idx_ is None else model.drop_idx_[place]
-        parts.append(to.part(hot, [each for each in range(len(numbers)) if each != dropped]))
+        rare = _infrequent(model, place, len(numbers))
+        if len(rare):
+            hot = _with_infrequent(to, model, hot, rare)
+        dropped = None if model._drop_idx_after_grouping is None else model._drop_idx_after_grouping[place]
+        if dropped is not None and dropped not in range(hot.width):
+            raise ValueError("a category is dropped that there is not")
+        parts.append(to.part(hot, [each for each in range(hot.width) if each != dropped]))
+    # scikit-learn makes places in a sparse matrix of these, too.
+    if [each.width for each in parts] != [*model._n_features_outs]:
+        raise ValueError("the number of columns does not fit the categories")
     return to.beside(parts)
+
+
+def _with_infrequent(to: Steps, model: Any, hot: Table, rare: Array) -> Table:
+    """One column in place of those at `rare`, behind all others."""
+    frequent = to.part(hot, [each for each in range(hot.width) if each not in rare])
+    if model.handle_unknown not in ("infrequent_if_exist", "warn"):
+        others = to.count(to.columns_of(hot.value, rare.tolist()))
+    elif frequent.width:
+        others = to.op("Sub", 1.0, to.count(frequent.value))
+    else:
+        others = to.op("Add", to.op("Mul", to.columns_of(hot.value, [0]), 0.0), 1.0)
+    return to.beside([frequent, made(others, 1)])
 
 
 def _ordinal(to: Steps, model: Any, table: Table) -> Table:
@@ -270,14 +309,16 @@ def _ordinal(to: Steps, model: Any, table: Table) -> Table:
         if not known:
             raise fault(model, "of a column without categories is not supported")
         hot = _is_each(to, value, known)
+        # None is a category as any other there.
+        is_none = len(known) < len(numbers) and table.sources[place] in to.nones
+        count = len(numbers) if is_none else len(known)
+        codes = _codes(count, _infrequent(model, place, count)).astype(np.float64)
         # One of the products is a code, all others are zeros: any order gives this sum.
-        result = to.count(to.op("Mul", hot, np.arange(len(known), dtype=np.float64)[None]))
+        result = to.count(to.op("Mul", hot, codes[None, : len(known)]))
         if model.handle_unknown == "use_encoded_value":
             result = to.op("Where", to.op("Greater", to.count(hot), 0.5), result, float(model.unknown_value))
         if len(known) < len(numbers):
-            # None is a category as any other there.
-            is_none = table.sources[place] in to.nones
-            code = float(len(known) if is_none else model.encoded_missing_value)
+            code = float(codes[-1] if is_none else model.encoded_missing_value)
             result = to.op("Where", to.op("IsNaN", value), code, result)
         parts.append(made(result, 1))
     return to.beside(parts)
@@ -320,11 +361,13 @@ def _polynomials(to: Steps, model: Any, table: Table) -> Table:
     return made(value, len(powers))
 
 
-_UFUNCS: Mapping[str, Callable[[Steps, str], str]] = {
+UFUNCS: Mapping[str, Callable[[Steps, str], str]] = {
     "log1p": log1p,
     "log": lambda to, value: to.op("Log", value),
     "sqrt": lambda to, value: to.op("Sqrt", value),
     "exp": lambda to, value: to.op("Exp", value),
+    "expm1": expm1,
+    "square": lambda to, value: to.op("Mul", value, value),
     "absolute": lambda to, value: to.op("Abs", value),
     "tanh": lambda to, value: to.op("Tanh", value),
 }
@@ -334,13 +377,13 @@ def _function(to: Steps, model: Any, table: Table) -> Table:
     if model.func is None:
         return table
     name = getattr(model.func, "__name__", "?")
-    if not isinstance(model.func, np.ufunc) or model.kw_args or name not in _UFUNCS:
+    if not isinstance(model.func, np.ufunc) or model.kw_args or name not in UFUNCS:
         raise ModelFault(
-            f"FunctionTransformer of {name} is not supported", f"NumPy's {', '.join(_UFUNCS)} are; others: {ONNX}"
+            f"FunctionTransformer of {name} is not supported", f"NumPy's {', '.join(UFUNCS)} are; others: {ONNX}"
         )
     to.expect(table, 2.0, 0.5)
     to.is_rounded = True
-    return made(_UFUNCS[name](to, table.value), table.width)
+    return made(UFUNCS[name](to, table.value), table.width)
 
 
 def _distances(to: Steps, model: Any, table: Table) -> Table:
@@ -352,22 +395,25 @@ def _distances(to: Steps, model: Any, table: Table) -> Table:
 
 
 def _column_transformer(to: Steps, model: Any, table: Table) -> Table:
-    if model.transformer_weights:
-        raise fault(model, "with transformer_weights is not supported")
     parts = []
     for name, part, _ in model.transformers_:
         places = model._transformer_to_input_indices.get(name, [])
         if not (isinstance(part, str) and part == "drop") and len(places):
-            parts.append(transformed(to, part, to.part(table, places)))
+            parts.append(_weighted(to, model, name, transformed(to, part, to.part(table, places))))
     return to.beside(parts)
 
 
 def _union(to: Steps, model: Any, table: Table) -> Table:
-    if model.transformer_weights:
-        raise fault(model, "with transformer_weights is not supported")
-    kept = [part for _, part in model.transformer_list if not (isinstance(part, str) and part == "drop")]
-    found = [transformed(to, part, table) for part in kept]
+    kept = [each for each in model.transformer_list if not (isinstance(each[1], str) and each[1] == "drop")]
+    found = [_weighted(to, model, name, transformed(to, part, table)) for name, part in kept]
     return replace(to.beside(found), is_sparse=any(each.is_sparse for each in found))
+
+
+def _weighted(to: Steps, model: Any, name: str, table: Table) -> Table:
+    weight = (model.transformer_weights or {}).get(name)
+    if weight is None or not table.width:
+        return table
+    return replace(made(to.op("Mul", table.value, float(weight)), table.width), is_sparse=table.is_sparse)
 
 
 def _pipeline(to: Steps, model: Any, table: Table) -> Table:
