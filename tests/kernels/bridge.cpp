@@ -88,6 +88,13 @@ EXPORT void quantized_dense_in_pairs(const kernels::QuantizedDense* layer, std::
   kernels::denseQuantized<kernels::InPairs>(*layer, batch, in, out, scratch);
 }
 
+/// By steps for any number of rows, if the target has instructions for them; otherwise in the fastest form.
+EXPORT void quantized_dense_by_steps(const kernels::QuantizedDense* layer, std::size_t batch, const std::uint8_t* in, void* out,
+                                     std::uint32_t* scratch) {
+  if (kernels::withSteps([&] { kernels::denseBySteps(*layer, batch, in, out, scratch); })) return;
+  kernels::quantizedDense(*layer, batch, in, out, scratch);
+}
+
 /// Asks for the permission to use tiles of the CPU, and says whether there are some for bytes, and it was given.
 EXPORT std::size_t may_use_tiles() {
 #if defined(__x86_64__)
@@ -131,6 +138,13 @@ EXPORT void quantized_conv2d(const kernels::QuantizedConv2d* layer, std::size_t 
 EXPORT void quantized_conv2d_in_pairs(const kernels::QuantizedConv2d* layer, std::size_t batch, const std::uint8_t* in, void* out,
                                       std::uint32_t* scratch) {
   kernels::convolveQuantized<kernels::InPairs>(*layer, {batch, 0, layer->window.outHeight}, in, out, scratch);
+}
+
+EXPORT void quantized_conv2d_by_steps(const kernels::QuantizedConv2d* layer, std::size_t batch, const std::uint8_t* in, void* out,
+                                      std::uint32_t* scratch) {
+  const kernels::LinesOfImages all = {batch, 0, layer->window.outHeight};
+  if (kernels::withSteps([&] { kernels::convolveBySteps(*layer, all, in, out, scratch); })) return;
+  kernels::quantizedConv2d(*layer, batch, in, out, scratch);
 }
 
 EXPORT void quantized_conv2d_by_team(const kernels::QuantizedConv2d* layer, std::size_t batch, const std::uint8_t* in, void* out,

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tfaot_pkg.compiler.narrow import packed_narrow
 from tfaot_pkg.compiler.pruned import kept, listed
 from tfaot_pkg.compiler.quantized_layers import packed_depthwise, packed_groups, packed_quantized
 from tfaot_pkg.compiler.residuals import reciprocal_of, sums_of_bytes
+from tfaot_pkg.compiler.short_sums import Steps, steps_of
 from tfaot_pkg.frontends.toolchain.definition import NO_CONTRACTION
 from tfaot_pkg.ground.keys import sha256_file
 from tfaot_pkg.ground.process import run
@@ -137,6 +139,10 @@ class _Residual(ctypes.Structure):
     ]
 
 
+class _Steps(ctypes.Structure):
+    _fields_ = [("begins", ctypes.c_void_p), ("weights", ctypes.c_void_p), ("words", ctypes.c_void_p)]
+
+
 class _QuantizedDense(ctypes.Structure):
     _fields_ = [
         ("inputs", ctypes.c_size_t),
@@ -148,6 +154,7 @@ class _QuantizedDense(ctypes.Structure):
         ("low", ctypes.c_int32),
         ("high", ctypes.c_int32),
         ("flip", ctypes.c_uint8),
+        ("steps", _Steps),
         ("residual", _Residual),
         ("stride", ctypes.c_size_t),
     ]
@@ -159,6 +166,12 @@ class _QuantizedConv2d(ctypes.Structure):
 
 class _QuantizedGroups(ctypes.Structure):
     _fields_ = [("layer", _QuantizedConv2d), ("groups", ctypes.c_size_t)]
+
+
+@lru_cache(maxsize=8)
+def _steps(weights: bytes, shape: tuple[int, int]) -> Steps | None:
+    """As many as it takes, whether or not these are faster."""
+    return steps_of(np.frombuffer(weights, np.int8).reshape(shape))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,6 +213,7 @@ class Form(Enum):
 
     FASTEST = ""
     IN_PAIRS = "_in_pairs"  # as on CPUs without dot products
+    BY_STEPS = "_by_steps"  # as on CPUs with AVX2 and without dot products
     BY_TILES = "_by_tiles"
     BY_TEAM = "_by_team"
     TILES_BY_TEAM = "_tiles_by_team"
@@ -483,7 +497,12 @@ class Kernels:
         """A layer, and the memory that it points to."""
         numbers = packed_quantized(weights, bias, None if made is None else made.scales, dtype)
         given = [self._exactly(each) for each in numbers]
-        return self._layer(dtype, weights.shape, given, made), given
+        layer = self._layer(dtype, weights.shape, given, made)
+        if (steps := _steps(weights.tobytes(), weights.shape)) is not None:
+            arrays = [self._exactly(each) for each in (steps.begins, steps.weights, steps.words)]
+            layer.steps = _Steps(*(each.address for each in arrays))
+            given += arrays
+        return layer, given
 
     def _layer(
         self, dtype: np.dtype[Any], sizes: tuple[int, ...], numbers: list[Buffer], made: Requantized | None

@@ -18,7 +18,7 @@ from tests.kernels.library import Added, Form, Kernels, Requantized, Shape
 Bytes = NDArray[Any]
 _TYPES = (np.uint8, np.int8)
 _ALONE = (Form.FASTEST, Form.IN_PAIRS)
-_FORMS = (*_ALONE, Form.BY_TEAM)
+_FORMS = (*_ALONE, Form.BY_STEPS, Form.BY_TEAM)
 
 fixed_kernels = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 

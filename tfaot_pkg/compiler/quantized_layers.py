@@ -18,11 +18,12 @@ from tfaot_pkg.compiler.pieces import text_of
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Operation, Shape, Size
 from tfaot_pkg.compiler.residuals import reciprocal_of, sums_of_bytes
 from tfaot_pkg.compiler.sharing import team_of
+from tfaot_pkg.compiler.short_sums import fast_steps_of
 from tfaot_pkg.ground.arrays import Array
 
-# kQuantizedRowsAtATime, kTileFours and kBytes of tfaot_kernels/scratch.h. A static_assert in generated code compares
-# the results of both.
-_QUANTIZED_ROWS, _TILE_FOURS, _BYTES_OF_BAND = 16, 16, 32768
+# kQuantizedRowsAtATime, kTileFours, the bytes of bands and kStepOrders of tfaot_kernels/scratch.h. A static_assert in
+# generated code compares the results of both.
+_QUANTIZED_ROWS, _TILE_FOURS, _BYTES_OF_BAND, _ORDERS = 16, 16, 32768, 3
 
 
 def packed_quantized(
@@ -90,8 +91,8 @@ def quantized_conv2d(emitter: Emitter, operation: Operation) -> str:
     layer = Struct((window, _quantized(emitter, operation), Size(given.padding % 256)))
     if given.groups > 1:
         return _in_groups(emitter, operation, window, layer)
-    bands = [_band_of_bytes(named(each)) for each in windows_of(emitter, given.window)]
-    needed = max(_quantized_scratch(inputs) + -(-inputs // 4), *(-(-each // 4) for each in bands))
+    bands = [_of_bands(named(each), inputs) for each in windows_of(emitter, given.window)]
+    needed = max(_quantized_scratch(inputs) + -(-inputs // 4), *bands)
     if all(isinstance(number, int) for number in given.window):
         emitter.remark(f"static_assert(quantizedConv2dScratch({text_of(window.pieces)}, {inputs}) <= {needed});")
     return _quantized_call(emitter, operation, "quantizedConv2d", layer, operation.shape.sizes[0], needed)
@@ -125,13 +126,27 @@ def _depthwise_scratch(conv: Numbers) -> int:
     return conv["height"] * fours + reach(conv, "height", 1) * columns * PANEL
 
 
+def _of_bands(conv: Numbers, inputs: int) -> int:
+    """Words of the lines that are copied at a time, for tiles or for steps, whether or not they are."""
+    ordered = -(-_band_of_steps(conv) // (4 * _TILE_FOURS)) * _TILE_FOURS + -(-inputs // 4)
+    return max(-(-_band_of_bytes(conv) // 4), _ORDERS * ordered)
+
+
 def _band_of_bytes(conv: Numbers) -> int:
-    """BandOfBytes: the bytes of the lines that are copied at a time for tiles, whether or not they are."""
+    """bandOfBytes: the bytes of the lines that are copied at a time for tiles."""
     tiles = -(-conv["out_width"] // _TILE_FOURS)
-    columns = reach(conv, "width", tiles * -(-conv["out_width"] // tiles))
-    lines, size = reach(conv, "height", 1), columns * conv["channels"]
-    most = _BYTES_OF_BAND // size
-    fitting = (most - lines) // conv["stride_height"] + 1 if most > lines else 1
+    return _band(conv, tiles * -(-conv["out_width"] // tiles), _BYTES_OF_BAND)
+
+
+def _band_of_steps(conv: Numbers) -> int:
+    """BandOfSteps: the bytes of the lines that are copied at a time for steps, in one order."""
+    return _band(conv, conv["out_width"], _BYTES_OF_BAND // _ORDERS)
+
+
+def _band(conv: Numbers, windows: int, most: int) -> int:
+    """About `most` bytes of lines that have so many windows."""
+    lines, size = reach(conv, "height", 1), reach(conv, "width", windows) * conv["channels"]
+    fitting = (most // size - lines) // conv["stride_height"] + 1 if most // size > lines else 1
     return reach(conv, "height", min(fitting, conv["out_height"])) * size
 
 
@@ -171,8 +186,11 @@ def _quantized(emitter: Emitter, operation: Operation) -> Struct:
     dtype = NUMPY_TYPES[emitter.known[operation.operands[0]].shape.dtype]
     weights, bias, *scales = kept
     factors, groups = scales[0] if scales else None, given.groups if isinstance(given, QuantizedConv2d) else 1
+    steps: tuple[Place, ...] = ()
     if groups == 1:
         arrays = packed_quantized(weights.reshape(inputs, -1), bias, factors, dtype)
+        found = fast_steps_of(weights.reshape(inputs, -1))
+        steps = () if found is None else tuple(map(emitter.constants.place, (found.begins, found.weights, found.words)))
     elif _is_depthwise(emitter, operation):
         arrays = packed_depthwise(weights, bias, factors, dtype)
     else:
@@ -182,4 +200,4 @@ def _quantized(emitter: Emitter, operation: Operation) -> Struct:
     outputs = operation.shape.sizes[-1].constant
     numbers = (Size(int(each)) for each in (given.zero, given.low, given.high, flip))
     added = [_residual(emitter, operation, *operation.operands[4:])] if given.residual else []
-    return Struct((Size(inputs), Size(outputs), *packed, *numbers, *added))
+    return Struct((Size(inputs), Size(outputs), *packed, *numbers, Struct(steps), *added))

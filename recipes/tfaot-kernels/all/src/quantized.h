@@ -487,11 +487,17 @@ inline void convolveQuantized(const QuantizedConv2d& layer, LinesOfImages lines,
   multiplyQuantized<Form>(layer.product, lines.images * lines.count * layer.window.outWidth, put, out, scratch);
 }
 
+/// Whether the CPU has an instruction that adds the products of four bytes.
+inline bool hasDots() {
+  if constexpr (kMayAddDots<Integers>) return addsDots();
+  return false;
+}
+
 /// Calls `run(Form)` with the fastest form of the CPU.
 template <class Run>
 inline void withForm(Run run) {
   if constexpr (kMayAddDots<Integers>) {
-    if (addsDots()) return run(InFours{});
+    if (hasDots()) return run(InFours{});
   }
   run(InPairs{});
 }

@@ -6,7 +6,7 @@
 #define TFAOT_KERNELS_REDUCED_LAYERS_H_
 
 #include "bfloat16_tiles.h"
-#include "quantized_tiles.h"
+#include "quantized_steps.h"
 #include "tfaot_kernels/team.h"
 
 namespace tfaot_kernels {
@@ -53,6 +53,7 @@ inline Layer columnsOf(Layer layer, const Share& share, std::size_t first, std::
   if (layer.bias != nullptr) layer.bias += share.column;
   if constexpr (std::is_same_v<Layer, QuantizedDense>) {
     if (layer.scales != nullptr) layer.scales += share.column;
+    if (layer.steps.begins != nullptr) layer.steps.begins += share.column / kStepColumns;
     const void*& added = layer.residual.added;
     if (added != nullptr) added = static_cast<const std::uint8_t*>(added) + first;
   }
@@ -109,6 +110,8 @@ inline void denseOfBytes(const Team* team, const QuantizedDense& layer, std::siz
                 });
   };
   if (isForTiles(layer, batch) && withTiles(byTiles)) return;
+  const auto bySteps = [&] { shareDense(team, layer, panel, batch, in, out, size, scratch, denseBySteps); };
+  if (isForSteps(layer, batch) && !hasDots() && withSteps(bySteps)) return;
   withForm([&](auto form) {
     shareDense(team, layer, panel, batch, in, out, size, scratch,
                 [&](const QuantizedDense& part, std::size_t rows, const std::uint8_t* from, char* to, std::uint32_t* own) {
@@ -128,6 +131,8 @@ inline void conv2dOfBytes(const Team* team, const QuantizedConv2d& layer, std::s
                  });
   };
   if (isForTiles(product, rows) && withTiles(byTiles)) return;
+  const auto bySteps = [&] { shareConv2d(team, layer, panel, batch, in, out, size, scratch, convolveBySteps); };
+  if (isForSteps(product, rows) && !hasDots() && withSteps(bySteps)) return;
   withForm([&](auto form) {
     shareConv2d(team, layer, panel, batch, in, out, size, scratch,
                  [&](const QuantizedConv2d& part, LinesOfImages lines, const std::uint8_t* from, char* to, std::uint32_t* own) {

@@ -46,6 +46,9 @@ inline constexpr bool kCountsNotAbove = false;
 /// Some CPUs have an instruction for `addDots`; `addsDots` says which.
 template <class Values>
 inline constexpr bool kMayAddDots = false;
+/// `addShortDots` and `bytesFrom`.
+template <class Values>
+inline constexpr bool kMayAddShortDots = false;
 /// Tiles of the CPU (targets/amx.h), if assemblers know them.
 template <class Values>
 struct TilesOf {

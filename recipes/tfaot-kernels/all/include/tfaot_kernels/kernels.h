@@ -218,6 +218,16 @@ struct Residual {
   std::int32_t zero = 0, low = 0, high = 0;
 };
 
+/// A layer of bytes in steps, for CPUs that add products of two bytes in 16 bits, where sums saturate. A step is two words of a row times
+/// their weights. Words are the groups of four inputs in three orders of their bytes: as they are, with the second byte and the third
+/// exchanged, and with the fourth as the second. For all inputs the products of the first two bytes of both words have a sum in 16 bits, and
+/// so have those of the last two; a group may be in several steps.
+struct Steps {
+  const std::uint32_t* begins = nullptr;  ///< the first step of each kStepColumns columns, and their number; null if there are none
+  const std::int8_t* weights = nullptr;   ///< of each step kStepColumns times four for its first word, and as many for its second
+  const std::uint16_t* words = nullptr;   ///< two of each step: the number of the order times that of all groups, plus that of the group
+};
+
 /// A dense layer of bytes: the sums of inputs times weights and bias, in int32, modulo 2^32 as all of its sums. With scales,
 /// they become bytes: a sum as a float, times its scale, rounded half to even, plus `zero`, between `low` and `high`. Results
 /// are the same on all targets.
@@ -232,6 +242,7 @@ struct QuantizedDense {
   const float* scales;       ///< finite, for all columns of the panels; or null
   std::int32_t zero, low, high;
   std::uint8_t flip;  ///< 0x80 if inputs are int8, and 0 if they are uint8
+  Steps steps = {};
   Residual residual = {};  ///< only with scales
   std::size_t stride = 0;  ///< elements between the results of rows; 0 stands for `outputs`
 };

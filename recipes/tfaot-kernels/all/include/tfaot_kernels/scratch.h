@@ -218,11 +218,41 @@ struct CopiedBand {
 /// Of bytes: no more than the first cache holds beside weights.
 constexpr CopiedBand bandOfBytes(const Window& window) { return {window, 1, 32768, 1}; }
 
+/// Steps of layers of bytes (quantized_steps.h): columns that have the same, orders of bytes, and rows at a time.
+inline constexpr std::size_t kStepColumns = 8, kStepOrders = 3, kStepRows = 8;
+static_assert(kStepOrders * (kStepRows + 1) <= 2 * kQuantizedRowsAtATime, "the scratch memory above, with the places of words");
+
+/// Lines of an image of bytes, of which some are copied at a time, between their padding.
+struct BandOfSteps {
+  std::size_t columns, lines;  ///< pixels of a copied line, and lines of windows at a time
+  bool isInPlace;              ///< whether groups of four bytes are those of the image, and lines have rows for a block
+  std::size_t bytes;
+
+  constexpr explicit BandOfSteps(const Window& window)
+      : columns((window.outWidth - 1) * window.strideWidth + reach(window.width, window.dilationWidth)), lines(window.outHeight),
+        isInPlace(window.channels % 4 == 0 && window.outWidth >= kStepRows / 2), bytes(0) {
+    constexpr std::size_t kMost = 32768 / kStepOrders;  // as in bandOfBytes
+    const std::size_t fitting = kMost / (columns * window.channels), reached = reach(window.height, window.dilationHeight);
+    const std::size_t chosen = fitting > reached ? (fitting - reached) / window.strideHeight + 1 : 1;
+    if (chosen < lines) lines = chosen;
+    bytes = linesOf(window, lines) * columns * window.channels;
+  }
+
+  /// Lines of the image that so many lines of windows cover.
+  static constexpr std::size_t linesOf(const Window& window, std::size_t count) {
+    return (count - 1) * window.strideHeight + reach(window.height, window.dilationHeight);
+  }
+  constexpr std::size_t bytesOfOrder() const { return (bytes + kTileBytes - 1) / kTileBytes * kTileBytes; }
+};
+
 /// With a copy of a window, or with some lines of the image.
 constexpr std::size_t quantizedConv2dScratch(const Window& window, std::size_t inputs) noexcept {
-  const std::size_t windows = quantizedDenseScratch(inputs) + foursOf(inputs);
-  const CopiedBand band = bandOfBytes(window);
-  return band.isInPlace && foursOf(band.bytes) > windows ? foursOf(band.bytes) : windows;
+  const CopiedBand tiles = bandOfBytes(window);
+  const BandOfSteps steps(window);
+  std::size_t most = quantizedDenseScratch(inputs) + foursOf(inputs);
+  if (tiles.isInPlace && foursOf(tiles.bytes) > most) most = foursOf(tiles.bytes);
+  const std::size_t ordered = kStepOrders * (foursOf(steps.bytesOfOrder()) + foursOf(inputs));
+  return steps.isInPlace && ordered > most ? ordered : most;
 }
 
 constexpr std::size_t panelsOf(std::size_t columns) { return (columns + kPanel - 1) / kPanel; }

@@ -122,6 +122,16 @@ TFAOT_INLINE Integers sumsOfPairs(Integers a, Integers b) {
   return reinterpret_cast<Integers>(_mm256_madd_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
 }
 template <>
+inline constexpr bool kMayAddShortDots<Integers> = true;
+TFAOT_INLINE Unsigned addShortDots(Unsigned sums, Unsigned bytes, Integers others, Unsigned moreBytes, Integers moreOthers) {
+  const __m256i first = _mm256_maddubs_epi16(reinterpret_cast<__m256i>(bytes), reinterpret_cast<__m256i>(others));
+  const __m256i second = _mm256_maddubs_epi16(reinterpret_cast<__m256i>(moreBytes), reinterpret_cast<__m256i>(moreOthers));
+  return sums + reinterpret_cast<Unsigned>(_mm256_madd_epi16(_mm256_add_epi16(first, second), _mm256_set1_epi16(1)));
+}
+TFAOT_INLINE VectorOf<std::uint8_t> bytesFrom(VectorOf<std::uint8_t> bytes, VectorOf<std::uint8_t> from) {
+  return reinterpret_cast<VectorOf<std::uint8_t>>(_mm256_shuffle_epi8(reinterpret_cast<__m256i>(bytes), reinterpret_cast<__m256i>(from)));
+}
+template <>
 inline constexpr bool kMayAddDots<Integers> = TFAOT_KNOWS_AVX_VNNI;
 /// Whether the CPU has AVX-VNNI, which is no part of x86-64-v3.
 inline bool addsDots() { return hasFeature<1, Register::kEax, 4>(); }

@@ -173,6 +173,13 @@ TFAOT_INLINE Values sumsOfPairs(Values a, Values b) {
 template <class Values>
 Unsigned addDots(Unsigned sums, Unsigned bytes, Values others);
 bool addsDots();
+/// The same of two times four bytes, if in each lane the sum of the products of the first two of both is in 16 bits, and so is that of the
+/// last two. Only if kMayAddShortDots.
+template <class Values>
+Unsigned addShortDots(Unsigned sums, Unsigned bytes, Values others, Unsigned moreBytes, Values moreOthers);
+/// Byte i is byte from[i] of the same 16, or 0 if from[i] is 128 or above; others are below 16. Only if kMayAddShortDots.
+template <class Values>
+Values bytesFrom(Values bytes, Values from);
 
 /// a > b ? a : b and a < b ? a : b in each lane: `b` if one of them is NaN or both are zero. x86 has instructions that do
 /// exactly this, but GCC does not use them for the expression.
