@@ -18,7 +18,7 @@ def _weights(kind: str, inputs: int, outputs: int, seed: int) -> NDArray[np.int8
     random = np.random.default_rng(seed)
     if kind == "normal":
         real = random.normal(size=(inputs, outputs))
-        return np.rint(real / np.abs(real).max(0) * 127).astype(np.int8)
+        return np.asarray(np.rint(real / np.abs(real).max(0) * 127), np.int8)
     choices = {"ends": [-128, -127, 127], "few": [-128, 0, 0, 0, 127, 1], "any": [*range(-128, 128)]}[kind]
     return random.choice(choices, (inputs, outputs)).astype(np.int8)
 
@@ -26,7 +26,7 @@ def _weights(kind: str, inputs: int, outputs: int, seed: int) -> NDArray[np.int8
 def _sums(steps: Steps) -> NDArray[np.int16]:
     """The weights of each 16 bits: (steps, COLUMNS, halves of a word, the weights of both words)."""
     by_word = steps.weights.astype(np.int16).reshape(-1, 2, COLUMNS, 2, 2)
-    return by_word.transpose(0, 2, 3, 1, 4).reshape(-1, COLUMNS, 2, 4)
+    return np.asarray(by_word.transpose(0, 2, 3, 1, 4).reshape(-1, COLUMNS, 2, 4))
 
 
 def _together(steps: Steps, inputs: int, outputs: int) -> NDArray[np.int64]:
@@ -41,7 +41,7 @@ def _together(steps: Steps, inputs: int, outputs: int) -> NDArray[np.int64]:
                 found[number, group, _ORDERS[order]] += each.T
     whole = found.transpose(1, 2, 0, 3).reshape(4 * groups, lists * COLUMNS)
     assert not whole[inputs:].any() and not whole[:, outputs:].any()
-    return whole[:inputs, :outputs]
+    return np.asarray(whole[:inputs, :outputs])
 
 
 @settings(deadline=None, max_examples=60)

@@ -190,7 +190,8 @@ def _quantized(emitter: Emitter, operation: Operation) -> Struct:
     if groups == 1:
         arrays = packed_quantized(weights.reshape(inputs, -1), bias, factors, dtype)
         found = fast_steps_of(weights.reshape(inputs, -1))
-        steps = () if found is None else tuple(map(emitter.constants.place, (found.begins, found.weights, found.words)))
+        lists: tuple[Array, ...] = () if found is None else (found.begins, found.weights, found.words)
+        steps = tuple(emitter.constants.place(each) for each in lists)
     elif _is_depthwise(emitter, operation):
         arrays = packed_depthwise(weights, bias, factors, dtype)
     else:

@@ -100,7 +100,8 @@ def _words(weights: NDArray[np.int8]) -> _Words:
 
 def _ordered(weights: NDArray[np.int8]) -> NDArray[np.int8]:
     """Of weights (groups, COLUMNS, 4), in all orders: (groups, orders, COLUMNS, 4)."""
-    return weights[..., _ORDERS].transpose(0, 2, 1, 3)
+    ordered: NDArray[np.int8] = weights[..., _ORDERS].transpose(0, 2, 1, 3)
+    return ordered
 
 
 def _totals(weights: NDArray[np.int8]) -> NDArray[np.uint8]:
@@ -118,7 +119,8 @@ def _matched(words: _Words) -> Iterator[tuple[tuple[int, int], ...]]:
     for each in flat.T:
         fits &= each[:, None] <= (_LARGEST - np.minimum(each, _LARGEST))[None]
     by_order = fits.reshape(count, len(_ORDERS), count, len(_ORDERS))
-    np.fill_diagonal(any_order := by_order.any((1, 3)), False)
+    any_order = np.asarray(by_order.any((1, 3)))
+    np.fill_diagonal(any_order, False)
     partners = [int.from_bytes(each.tobytes(), "little") for each in np.packbits(any_order, 1, bitorder="little")]
     free = (1 << count) - 1
 
