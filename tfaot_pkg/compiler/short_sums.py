@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 COLUMNS = 8  # kStepColumns of tfaot_kernels/scratch.h
 _ORDERS = np.array([[0, 1, 2, 3], [0, 2, 1, 3], [0, 3, 1, 2]])
 _LARGEST = 128  # times 255 is below 2^15
-_AT_A_TIME = 64  # groups among which words look for a partner: time is proportional to it, 1 ms for 64 and COLUMNS
+_AT_A_TIME = 64  # groups among which words look for a partner: time is proportional to it, 2.4 ms for 64 and COLUMNS
 _MOST_STEPS, _FEWEST_OUTPUTS = 0.7, 32
 """Steps of a group of four, and columns, from which on steps are faster than pairs of 16 bits. On Zen 3 a layer of 64
 by 128 takes 1.28 times as long with 0.96 steps, one of 512 by 512 0.81 with 0.55; one of 4,096 by 10 takes 1.07 with
