@@ -455,6 +455,41 @@ def test_a_description_in_any_language_is_shown_on_any_terminal(
     assert "Zahlen \\xfcber" in done.stdout
 
 
+_TOGETHER = """
+import sys
+from dataclasses import make_dataclass
+from threading import Barrier, Thread
+from tfaot_pkg.ground.documents import convert
+
+sys.setswitchinterval(1e-6)
+names = [f"field{number}" for number in range(20)]
+value = dict.fromkeys(names, 1)
+for number in range(50):
+    inner = make_dataclass("Inner", [(name, int) for name in names])
+    outer = make_dataclass("Outer", [("one", inner), ("more", tuple[inner, ...])])
+    barrier, read = Barrier(8), []
+
+    def work():
+        barrier.wait()
+        read.append(convert(outer, {"one": value, "more": [value] * 3}))
+
+    threads = [Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert read == [outer(inner(**value), (inner(**value),) * 3)] * 8
+"""
+
+
+def test_threads_that_read_documents_of_a_new_type_at_once_get_them() -> None:
+    """In a process of its own: it was killed by SIGSEGV."""
+    done = subprocess.run(
+        [sys.executable, "-c", _TOGETHER], cwd=REPOSITORY, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def shown(*arguments: str) -> subprocess.CompletedProcess[str]:
     """`tfaot-pkg show digits` on a terminal that knows ASCII."""
     argv = [sys.executable, "-m", "tfaot_pkg", "show", "digits", *arguments]

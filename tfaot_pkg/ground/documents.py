@@ -20,6 +20,7 @@ import re
 from collections.abc import Mapping, Set
 from datetime import datetime, timezone
 from pathlib import Path
+from threading import Lock
 from typing import Any, NoReturn, TypeGuard, TypeVar
 
 from tfaot_pkg.errors import TfaotError
@@ -30,6 +31,8 @@ _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _PLACE = re.compile(r"(.*?)(?: - at (`key` in )?`([^`]*)`)?", re.DOTALL)
 _NUMBERS = ("format", "schema")
 """Fields with the number of a document's format; their default is the number that this version reads."""
+_known: set[object] = set()
+_learning = Lock()
 
 
 def read(
@@ -60,6 +63,12 @@ def convert(kind: type[_T], value: object, place: str = "$") -> _T:
     """The `kind` in JSON values at `place` in a document. Raises ValueError with the fault and its place."""
     import msgspec  # takes 25 ms, which commands without documents save (decision 037)
 
+    # A type is described when msgspec first meets it. That is not safe among threads (0.22): another one would find the
+    # description half made, and the process would be killed by SIGSEGV.
+    if kind not in _known:
+        with _learning:
+            msgspec.json.Decoder(kind)
+        _known.add(kind)
     try:
         # In JSON all keys are strings, also those of `Mapping[int, float]`.
         return msgspec.convert(value, kind, dec_hook=_from_text, str_keys=True)
