@@ -15,15 +15,19 @@ from threading import Thread
 import pytest
 
 from tests.nightly.farm.conftest import Place
-from tests.nightly.farm.farms import SHORT, Hand, night, wait_for, wait_until_seen, worker
+from tests.nightly.farm.farms import SHORT, Hand, night, no_files, wait_for, wait_until_seen, worker
 from tests.nightly.farm.lies import LIES
 from tests.nightly.nights import STUB, Seen, builds_below, ends, start_coordinator, stub, stub_decision
 from tests.wording import reported
 from tfaot_pkg._version import __version__
 from tfaot_pkg.errors import NetworkError, StorageError
-from tfaot_pkg.ground.documents import plain
+from tfaot_pkg.ground.documents import plain, read, write
+from tfaot_pkg.nightly.farm.executor import PullExecutor
 from tfaot_pkg.nightly.farm.identity import Identity, key_in, new_key, opened
-from tfaot_pkg.nightly.farm.messages import FARM, LEASE, Lease
+from tfaot_pkg.nightly.farm.messages import FARM, LEASE, WORKER, Farm, Lease, Presence, Told
+from tfaot_pkg.nightly.farm.store import put
+from tfaot_pkg.nightly.farm.tool import tool_digest
+from tfaot_pkg.nightly.outcome import Request
 from tfaot_pkg.nightly.results import FAILED
 from tfaot_pkg.nightly.types import Builders, Policy
 from tfaot_pkg.registry.folder import FolderRegistry
@@ -331,6 +335,34 @@ def test_a_killed_coordinator_finds_what_its_workers_went_on_with(tmp_path: Path
         built = [line for hand in (one, two) for line in hand.said if line.startswith("model")]
     assert len(built) == 4 and len(set(built)) == 4, f"{begun} were built once, and taken"
     assert published(tmp_path) == 4
+
+
+def test_an_offer_that_a_worker_read_long_ago_is_not_built_again(tmp_path: Path, place: Place) -> None:
+    """Nor one of a coordinator that was killed: its list stands there until the next one has written its own."""
+    now = [0.0]
+    executor = PullExecutor(store=place.store, bundle=no_files, lease=SHORT, clock=lambda: now[0])
+    (tmp_path / "log").touch()
+    request = Request(
+        decision=stub_decision("model"), night="night", state=tmp_path, log=tmp_path / "log", cache=tmp_path, policy=Policy()
+    )  # fmt: skip
+    me = Identity.of("me", new_key())
+    place.store.create(f"{WORKER}{me.name}", me.seal(Presence(tool=tool_digest(), version=__version__, count=1)))
+    executor.submit(request)
+    executor.look()
+    found = place.store.read(FARM)
+    assert found is not None
+    (offer,) = read(Farm, found.data, "the farm", error=StorageError, hint="").offers
+    told = put(place.store, write(Told(offer=offer.id, kind="infrastructure failed", seconds=1.0, memory=0)))
+    lease = f"{LEASE}{offer.id}"
+    assert place.store.create(lease, me.seal(Lease(offer=offer.id, worker=me.name, state="done", result=told)))
+    executor.look()
+    done = executor.next(0.0) or executor.next(None)
+    assert done is not None and done[1].worker == me.name and place.store.blobs() == [offer.request]
+    assert place.store.create(lease, b"once more") is None
+    now[0] += SHORT + 1
+    executor.look()
+    assert lease not in place.store.cells(), "nobody knows the offer any more"
+    executor.close()
 
 
 def leases(place: Place) -> list[bytes]:

@@ -14,6 +14,7 @@ offered again, under another name. After a kill the same names lead the next coo
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -128,6 +129,7 @@ class PullExecutor:
         self._wrong: dict[str, dict[str, None]] = {}  # by worker: tasks that it failed and others built
         self._suspended: frozenset[str] = frozenset()
         self._uploaded: set[str] = set()
+        self._taken: deque[tuple[str, float]] = deque()  # leases whose results were taken, and when
         self._farm: tuple[bytes, str] | None = None  # as written, with its tag
         self._looked = float("-inf")
         self._alone_since: float | None = None
@@ -194,6 +196,7 @@ class PullExecutor:
         self._require_workers()
         self._give_up_alone()
         self._offer()
+        self._remove_taken()
         # Of the end: a look may take long, and the store is not to be asked all the time.
         self._looked = self.clock()
 
@@ -363,11 +366,18 @@ class PullExecutor:
             attempt = collect(self.store, lease, one.request, results)
             for digest in blobs_of(self.store, lease):
                 self.store.drop(digest)
-            self.store.remove(one.cell)
+            self._taken.append((one.cell, self.clock()))
         except Exception as error:  # noqa: BLE001 (any error: the night waits for an attempt)
             attempt = _by(lost(one.request, error), lease.worker)
         if not self._is_closed:
             self._done.put((one.request, attempt))
+
+    def _remove_taken(self) -> None:
+        """Remove leases whose results were taken, after a while: a worker that read their offers before, or those of a
+        coordinator that was killed, could take them again.
+        """
+        while self._taken and self.clock() - self._taken[0][1] > self.lease:
+            self.store.remove(self._taken.popleft()[0])
 
     def _require_workers(self) -> None:
         """Raise NetworkError if there has been no worker for too long."""
