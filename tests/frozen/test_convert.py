@@ -70,12 +70,16 @@ class Models(tf.Module):
         x, steps = tf.while_loop(lambda x, n: tf.reduce_any(x < 100.0), lambda x, n: (x * 1.5 + 1.0, n + 1), (x, 0))
         return {"x after": x, "steps": steps}
 
+    @tf.function(input_signature=[tf.TensorSpec([3, 4], tf.float32, name="x")])
+    def fixed(self, x):
+        return {"y": x + 1.0}
+
     @tf.function(input_signature=[tf.TensorSpec([None, None, 4], tf.float32, name="x")])
     def sums(self, x):
         return {"y": tf.reduce_sum(x, 1)}
 
 models = Models()
-tf.saved_model.save(models, sys.argv[1], {name: getattr(models, name) for name in ("layer", "loop", "sums")})
+tf.saved_model.save(models, sys.argv[1], {name: getattr(models, name) for name in ("layer", "loop", "fixed", "sums")})
 """
 
 _COMPARE_FUNCTIONS = """
@@ -102,7 +106,7 @@ for key, name in zip(sorted(expected), sorted(outputs), strict=True):
 
 @pytest.fixture(scope="module")
 def signatures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SavedModel with the signatures `layer`, `loop` and `sums`."""
+    """A SavedModel with the signatures `layer`, `loop`, `fixed` and `sums`."""
     folder = tmp_path_factory.mktemp("signatures") / "saved"
     run([ensure(DEFAULT_VERSION, folders=Folders.of_user(), progress=Silent()).python, "-c", _MODELS, folder])
     return folder
@@ -139,6 +143,7 @@ def test_stablehlo_of_a_loop_is_written_by_newer_releases(signatures: Path, tfao
     [
         ("layer", (), 12, "input flag: axis 0 has no fixed size"),
         ("sums", ("--batch", "5"), 12, "input x: axis 1 has no fixed size"),
+        ("fixed", ("--batch", "5"), 12, "no input has an open first axis"),
         ("loop", ("--batch", "5"), 12, "sizes stay open in its branches or loops (tensor<?x4xf32>)"),
     ],
 )

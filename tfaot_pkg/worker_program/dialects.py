@@ -142,7 +142,12 @@ def convert(request: Convert, report: Report) -> Nothing:
         for name, tensor in zip(signature.inputs, signature.function.inputs, strict=False)
     ]
     if request.form == "stablehlo":
-        specs = [_fixed(spec, request.shapes.get(spec.name), request.batch_size) for spec in specs]
+        fixed = [_fixed(spec, request.shapes.get(spec.name), request.batch_size) for spec in specs]
+        if request.batch_size and all(
+            spec.shape.rank is not None and spec.shape[:1].is_fully_defined() for spec in specs
+        ):
+            raise ModelFault("no input has an open first axis, which a batch size would set", "leave --batch out")
+        specs = fixed
 
     def serve(*values: tf.Tensor) -> list[tf.Tensor]:
         results = signature(**dict(zip(signature.inputs, values, strict=True)))
@@ -168,16 +173,16 @@ def convert(request: Convert, report: Report) -> Nothing:
 
 def _fixed(spec: tf.TensorSpec, shape: Shape | None, batch_size: int) -> tf.TensorSpec:
     """`spec` with the sizes of `shape` and the batch size. Raises ModelFault if a size stays open."""
-    rank = spec.shape.rank
-    given = shape if shape is not None else (None,) * (rank or 0)
-    if rank is None and shape is None:
+    try:
+        known = spec.shape if shape is None else spec.shape.merge_with(shape)
+    except ValueError:
+        raise ModelFault(
+            f"input {spec.name} has the shape {spec.shape}, which {list(shape or ())} does not fit",
+            "correct it in model.shapes of the spec",
+        ) from None
+    if known.rank is None:
         raise ModelFault(f"input {spec.name} has any number of axes", "give its shape: model.shapes of a spec")
-    known = (
-        given
-        if rank is None
-        else [size if size is not None else own for size, own in zip(given, spec.shape, strict=True)]
-    )
-    sizes = [batch_size if size is None and axis == 0 and batch_size > 0 else size for axis, size in enumerate(known)]
+    sizes = [batch_size or None if size is None and axis == 0 else size for axis, size in enumerate(known)]
     if None in sizes:
         axis = sizes.index(None)
         raise ModelFault(
