@@ -226,7 +226,8 @@ def _held(registry: WritableRegistry, package: str, channel: str, do: str, reaso
     def change(index: IndexFile, pen: Pen) -> IndexFile:
         held = index.standing.held.get(chosen)
         # Another reason is another hold, so that the log has it: whoever undoes it reads both.
-        if held is None if do == "unhold" else held is not None and held.reason == reason:
+        is_held_so = held is not None and held.reason == reason
+        if is_held_so if do == "hold" else held is None:
             return index
         return pen.write(index, do, reason=reason, channel=chosen)
 
