@@ -111,5 +111,8 @@ def test_nothing_of_them_is_left(environment: ToolchainEnvironment, models: Mapp
             _inspected(pool, models["dense"])
             worker = pool.get()
         (server,), folder = servers.started, servers.folder
+        for number in range(60):
+            (tmp_path / "logs" / f"fork-server-0-{number}.log").touch()
         assert (worker.ended, server.ended, folder.exists()) == (True, False, True)
     assert (server.ended, folder.exists()) == (True, False)
+    assert len([*(tmp_path / "logs").glob("fork-server-*")]) == 50

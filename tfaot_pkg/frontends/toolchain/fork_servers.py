@@ -11,10 +11,14 @@ from pathlib import Path
 from threading import Lock
 
 from tfaot_pkg.ground.sandbox import ForkServer, may_fork
-from tfaot_pkg.ground.storage import storage_errors
+from tfaot_pkg.ground.storage import keep_newest, storage_errors
 from tfaot_pkg.ground.temporary import temporary_folder
 
-_START = 120.0  # seconds; TensorFlow takes some to import (decision 001), and longer from a slow disk
+START_TIMEOUT = 120.0
+"""Seconds in which a worker, or a server, is there: TensorFlow takes some to import (decision 001), and longer from a
+slow disk.
+"""
+_LOG, _KEPT_LOGS = "fork-server", 50
 _PRELOAD = "preloading:preload"
 
 
@@ -42,6 +46,7 @@ class ForkServers:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
         self._starter.shutdown()
+        keep_newest(self._logs, f"{_LOG}-*.log", _KEPT_LOGS)
 
     @property
     def folder(self) -> Path:
@@ -73,12 +78,12 @@ class ForkServers:
                     return server
             if key in self._without or not may_fork():
                 return None
-        log = self._logs / f"fork-server-{os.getpid()}-{next(self._numbers)}.log"
+        log = self._logs / f"{_LOG}-{os.getpid()}-{next(self._numbers)}.log"
         with storage_errors(f"write {log}"):
             log.parent.mkdir(parents=True, exist_ok=True)
             server = self._starter.submit(make, log).result()
         self._stack.callback(server.end)
-        if server.is_ready(_START):
+        if server.is_ready(START_TIMEOUT):
             self.started.append(server)
             return server
         server.end()

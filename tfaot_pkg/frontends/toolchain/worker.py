@@ -24,7 +24,7 @@ from typing import TypeVar
 
 from tfaot_pkg.errors import ModelError, SpecError, TfaotError, ToolchainError
 from tfaot_pkg.frontends.toolchain.environment import ToolchainEnvironment
-from tfaot_pkg.frontends.toolchain.fork_servers import ForkServers
+from tfaot_pkg.frontends.toolchain.fork_servers import START_TIMEOUT, ForkServers
 from tfaot_pkg.frontends.toolchain.frontends import Frontend, FrontendEnvironments
 from tfaot_pkg.frontends.toolchain.pinned import PythonEnvironment
 from tfaot_pkg.ground.process import describe_exit, killed_by
@@ -43,8 +43,6 @@ Answering = Callable[[requests.Ask, Path, float], requests.Told]
 """Answers a question of a worker, which wrote a file for it, within some seconds. Raises ValueError for a wrong one."""
 _OPERATIONS = {pair: name for name, pair in requests.OPERATIONS.items()}
 _PROGRAM = Path(__file__).resolve().parents[2] / "worker_program"
-# TensorFlow takes seconds to import (decision 001), and longer from a slow disk.
-_START_TIMEOUT = 120.0
 _GIGABYTE = 1 << 30
 _KEPT_LOGS = 50
 _LONGEST_ANSWER = 1 << 30  # bytes; that of a large model is some megabytes
@@ -86,7 +84,7 @@ class Worker:
         """What answers its questions; without it, it may have none."""
 
     def wait_until_ready(self) -> None:
-        self._receive(self.within(_START_TIMEOUT), self.within(_START_TIMEOUT))
+        self._receive(self.within(START_TIMEOUT), self.within(START_TIMEOUT))
 
     def call(
         self, request: object, answer: type[Answer], *, step: Step | None = None, seconds: float | None = None

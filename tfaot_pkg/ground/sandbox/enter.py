@@ -1,6 +1,6 @@
 """The last step before a confined program: limits, Landlock and the system call filter, then the program itself.
 
-    PYTHON -I -B enter.py ORDERS       with ORDERS as JSON (see `Orders` in command.py)
+    PYTHON -I -B enter.py ORDERS       with ORDERS as JSON (see `_complete` in policy.py)
 
 It runs in the program's own Python, so it uses the standard library only. A Python program runs in this process, so the
 filter can deny `execve` before its first line; a native program replaces this process. A fork server (fork_server.py)
@@ -35,7 +35,7 @@ _SECCOMP_FILTER_FLAG_SPEC_ALLOW = 4
 _SYS_SECCOMP = {"x86_64": 317, "aarch64": 277}
 _INSTRUCTION = "=HBBI"  # of BPF: code, two jumps, a value
 _MESSAGE = 1 << 18  # bytes of orders at most; more than a socket takes
-_HANDLES = ("input", "log", "answers")
+_HANDLES = 3  # standard input, the log, answers
 ANSWERS = 3
 
 # landlock(7): the numbers are the same on all architectures.
@@ -116,10 +116,10 @@ def _forked(served: dict[str, Any]) -> dict[str, Any]:
     server = os.getpid()
     control.send(b"ready")
     while True:
-        message, handles, _, _ = socket.recv_fds(control, _MESSAGE, len(_HANDLES))
+        message, handles, _, _ = socket.recv_fds(control, _MESSAGE, _HANDLES)
         if not message:
             os._exit(0)
-        if len(handles) != len(_HANDLES):  # to kill a process that has ended by itself
+        if len(handles) != _HANDLES:  # to kill a process that has ended by itself
             continue
         child = os.fork()
         if child == 0:

@@ -66,16 +66,18 @@ class ForkServer:
         """
         orders = json.dumps(box.forked(self._python, self._program, [str(ANSWERS)])).encode()
         watch = box.watch(Path(log.name))
+        # Of the server and of what it forks: both count, and both are killed. Before there is something to watch: once
+        # the orders are sent, nothing may fail here, or the next process would get this one's end.
+        watch.begin(self._process)
         given, write_end = os.pipe()
         try:
             socket.send_fds(self._control, [orders], [given, log.fileno(), answers])
         except OSError:
             os.close(write_end)
+            watch.end()
             raise
         finally:
             os.close(given)
-        # Of the server and of what it forks: both count, and both are killed.
-        watch.begin(self._process)
         return Forked(process=ForkedProcess(self, os.fdopen(write_end, "wb")), watch=watch)
 
     def ending(self, seconds: float) -> int | None:

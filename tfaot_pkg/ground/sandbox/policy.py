@@ -284,7 +284,7 @@ class Sandbox:
         It can see what `python` can, and has no filter of system calls: it runs these imports and nothing else.
         Raises as `python`.
         """
-        own = (_ENTER, program, *readable_of(python), *_library_folders())
+        own = _files_of(python, program)
         found = required()
         orders: dict[str, object] = {"serves": control, "preload": preload, "paths": [str(program)]}
         if found.level is Level.NAMESPACES:
@@ -299,7 +299,7 @@ class Sandbox:
 
         Namespaces are those of the server; Landlock and the filter confine the process to what this sandbox allows.
         """
-        own = (_ENTER, program, *readable_of(python), *_library_folders())
+        own = _files_of(python, program)
         found = required()
         orders = {
             "program": str(program / "__main__.py"),
@@ -425,6 +425,11 @@ class Sandbox:
 def _bubblewrap(found: Reached, root: Root, folder: str) -> list[str]:
     assert found.bubblewrap is not None
     return [str(found.bubblewrap), *NAMESPACES, "--hostname", "sandbox", *root.arguments(), "--chdir", folder]
+
+
+def _files_of(python: Path, program: Path) -> tuple[Path, ...]:
+    """What the program in the folder `program` needs to run in the interpreter `python`."""
+    return (_ENTER, program, *readable_of(python), *_library_folders())
 
 
 def _library_folders() -> tuple[Path, ...]:
