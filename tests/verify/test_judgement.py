@@ -217,6 +217,36 @@ def test_the_few_answers_that_roundings_move_most_may_be_off_as_far() -> None:
     assert judged([each + 2e-4 for each in ours], eager, **seen)[0][2]
 
 
+def test_an_answer_may_be_off_as_far_as_roundings_move_the_frameworks_at_that_very_place() -> None:
+    """Also if the framework happens to be right there in all rows: its error elsewhere says nothing of this state."""
+    exact = [[1.0, 2.0 + 0.001 * row] for row in range(40)]
+    eager = [[first + 1e-6, second + 1e-6] for first, second in exact]
+    spread = [[2e-6, 2e-6] for _ in exact]
+    spread[7][1] = 1e-4
+    seen: dict[str, Any] = {"class_name": "main", "exact": exact, "spread": spread, "rtol": 1e-6}
+    off = [[first - 1e-6, second - 1e-6] for first, second in exact]
+
+    def moved(by: float, row: int = 7) -> list[list[float]]:
+        return [[first, second + (by if number == row else 0.0)] for number, (first, second) in enumerate(off)]
+
+    assert judged(moved(2.9e-4), eager, **seen)[-1][2] is False
+    assert judged(moved(3.2e-4), eager, **seen)[-1][2]
+    assert judged(moved(2.9e-4, row=8), eager, **seen)[-1][2]
+
+
+def test_a_rounding_that_a_whole_row_shares_is_no_fault_of_all_its_answers() -> None:
+    """As the largest number that divides them: of two rows one is off, in half of all answers."""
+    exact = [[0.1 + 0.01 * place for place in range(50)] for _ in range(2)]
+    eager = [[each * (1 + 1e-6) for each in row] for row in exact]
+    spread = [[each * 5e-5 for each in row] for row in exact]
+    seen: dict[str, Any] = {"class_name": "main", "exact": exact, "spread": spread, "rtol": 1e-6}
+    ours = [[each * (1 + 1e-6) for each in exact[0]], [each * (1 + 4e-5) for each in exact[1]]]
+    assert judged(ours, eager, **seen)[-1][2] is False
+    assert judged(ours, eager, **{**seen, "spread": [[1e-7] * 50] * 2})[-1][2]
+    wrong = [[each * (1 + 1.2e-4) for each in row] for row in exact]
+    assert judged(wrong, eager, **seen)[-1][2], "further than roundings move them"
+
+
 def test_rows_that_were_not_computed_in_float64_have_no_answers_there() -> None:
     """Their places hold NaN or zeros."""
     nan: dict[str, Any] = {"class_name": "nonfinite", "exact": [NAN, 1.0], "met": {MAXIMUM: "Relu"}}

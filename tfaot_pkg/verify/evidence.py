@@ -217,24 +217,36 @@ class Evidence:
         Some answers are more sensitive than nearly all others of an output, as the states of a recurrent net. They are
         masked only if our errors as a whole are like the framework's: a wrong number would be in many answers.
         """
-        exact, spread = self.answers.exact, self.answers.spread
-        if exact is None or spread is None or self.errors is None or not self._errs_alike:
+        exact = self.answers.exact
+        if exact is None or self.errors is None or not self._errs_alike:
             return self.nothing
-        limits = np.minimum(NOISE * np.where(np.isfinite(spread.change), spread.change, 0.0), self._errors_at_place)
+        limits = np.minimum(NOISE * self._changes, np.maximum(self._errors_at_place, _WORST * self._changes))
         with np.errstate(all="ignore"):
             found: Mask = np.abs(self.answers.ours.astype(np.float64) - exact) <= limits
         return found & self._in_float64 & self.answers.eager_ran
 
     @cached_property
+    def _changes(self) -> Array:
+        """How far the framework's own answers move if inputs are off by some roundings; 0 where they jump."""
+        spread = self.answers.spread
+        if spread is None:
+            return np.zeros(self.answers.ours.shape)
+        return np.where(np.isfinite(spread.change), spread.change, 0.0)
+
+    @cached_property
     def _errs_alike(self) -> bool:
-        """Whether 90 % of our answers are at most three times as far from float64 as 90 % of the framework's."""
+        """Whether 90 % of our answers are at most three times as far from float64 as 90 % of the framework's, or as far
+        as these move if the inputs are off by some roundings: what all answers of a row share, as a largest number that
+        divides them, has one rounding.
+        """
         exact, known = self.answers.exact, np.isfinite(self._off) & self.finite
         if exact is None or not known.any():
             return False
         right = exact[known].astype(np.float64)
         ours = np.quantile(np.abs(self.answers.ours[known].astype(np.float64) - right), _TYPICAL)
         rounding = np.finfo(self.eager.dtype).eps * np.quantile(np.abs(right), _TYPICAL)
-        return bool(ours <= _WORST * max(np.quantile(self._off[known], _TYPICAL), rounding))
+        theirs = _WORST * max(np.quantile(self._off[known], _TYPICAL), rounding)
+        return bool(ours <= max(theirs, np.quantile(self._changes[known], _TYPICAL)))
 
     @cached_property
     def _off(self) -> Array:

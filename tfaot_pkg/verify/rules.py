@@ -647,8 +647,8 @@ RULES: tuple[Rule, ...] = (
         elements="those that differ from float64 by no more than the tolerance, or than the framework's own error "
         "(3 times the error that 90 % of its answers keep, and at most 16 times the largest one at the same place of "
         "the last axis, if eight answers or more tell it); or than the framework's own answer changes there if the "
-        "inputs change by two units in the last place, times 8, if 90 % of all answers are at most three times as "
-        "far from float64 as the framework's",
+        "inputs change by two units in the last place, times 8 (times 3 beyond that error at the same place), if 90 % "
+        "of all answers are at most three times as far from float64 as the framework's, or as far as these change then",
     ),
     Rule(
         name="nearly equal in an order",
