@@ -98,6 +98,21 @@ def test_conditions_on_sizes_are_decided_by_their_ranges() -> None:
     assert _opcodes(program) == ["parameter", "exponential"]
 
 
+def test_a_branch_that_fits_other_inputs_can_be_left_out() -> None:
+    """As that of a voice detector for another sampling rate, which an input chooses: within this file's sizes it is wrong."""
+    then, other = (
+        {"graph": {"inputs": [], "outputs": ["z"], "nodes": [each], "tensors": {}, "shapes": {}}}
+        for each in (node("Transpose", "x", "z", perm=[0, 0, 7]), node("Neg", "x", "z"))
+    )
+    chosen = node("If", "is", "y", then_branch=then, else_branch=other)
+    nodes = [node("ReduceMax", "x", "m", keepdims=0), node("Greater", "m zero", "is"), chosen]
+    with pytest.raises(Refused) as error:
+        _lowered(nodes, zero=np.float32(0))
+    assert "Transpose (node 'Transpose_of_test', opset 18)" in str(error.value)
+    worded(f"{error.value}\n{error.value.hint}")
+    assert _opcodes(_lowered([{**chosen, "inputs": ["no"]}], no=False)) == ["parameter", "negate"]
+
+
 @pytest.mark.parametrize("op", ["HardSigmoid", "HardSwish"])
 def test_a_hard_sigmoid_of_a_sixth_keeps_its_digits_near_its_zero(op: str) -> None:
     """The sum x / 6 + 1/2 has lost those of x + 3; in units in the last place, against float64."""

@@ -12,7 +12,7 @@ from tfaot_pkg.frontends.lowering.builder import Builder
 from tfaot_pkg.frontends.lowering.values import NO_LIMIT, Held, Listed, Value, number_of
 from tfaot_pkg.frontends.onnx_lowering.graph import Graph
 from tfaot_pkg.frontends.onnx_lowering.moving import join, reverse, stretched
-from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
+from tfaot_pkg.frontends.onnx_lowering.table import Call, Refused, operator
 
 _MOST_UNROLLED = 32
 """Iterations of loops that are unrolled (decision 055)."""
@@ -20,6 +20,7 @@ _MOST_OF_SEQUENCES = 1024
 """Iterations of loops whose states are sequences, which can only be unrolled."""
 _MOST_COUNTED = 256
 """Steps up to which the conditions of a loop are looked at, to learn how often it runs."""
+_CHOSEN = "or choose a branch: model.constants makes an input that decides a constant of the package"
 
 
 @operator("If")
@@ -31,7 +32,12 @@ def _if(call: Call) -> tuple[Held, ...]:
     made: list[tuple[Value, ...]] = []
 
     def lowered(graph: Graph) -> Sequence[Value]:
-        made.append(call.values(graph, ()))
+        try:
+            made.append(call.values(graph, ()))
+        except Refused as error:
+            if _CHOSEN not in error.hint:
+                error.hint = f"{error.hint or 'change the part of the model that is named'}; {_CHOSEN}"
+            raise
         return made[-1]
 
     regions = [b.region([], lambda _, graph=graph: lowered(graph)) for graph in branches]  # type: ignore[misc]

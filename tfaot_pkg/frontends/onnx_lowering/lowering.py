@@ -212,7 +212,7 @@ class _Walk:
             raise error if isinstance(error, _OfNode) else self._fault(node, str(error), hint) from None
         # A file is not trusted: numbers of attributes may be of any size, and lists of any length.
         except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
-            raise self._fault(node, f"its attributes or inputs do not fit: {type(error).__name__}: {error}") from error
+            raise self._fault(node, f"its attributes do not fit its inputs ({_shapes(call) or 'none'})") from error
 
     def _rounded(self, call: Call, value: Held | None) -> Held | None:
         """A result as one of a short type, if the operator gives that: computed in float32, and rounded."""
@@ -271,6 +271,10 @@ def _short_of(call: Call) -> Short:
 
 class _OfNode(Refused):
     """What a program cannot represent, with the innermost node."""
+
+
+def _shapes(call: Call) -> str:
+    return ", ".join(str(each.shape) for each in call.inputs if isinstance(each, Value))
 
 
 def _is_float(made: Value) -> bool:
