@@ -224,6 +224,28 @@ def test_promoting_all_leaves_to_people_what_is_held_or_was_taken_out(
     assert versions_of(again(registry), "stable") == [OLD]
 
 
+def test_promoting_all_leaves_what_needs_a_package_that_is_left(
+    registry: FolderRegistry, make_package: MakePackage, tfaot_home: Path
+) -> None:
+    """Directly or not; what needs one that is promoted beside it is promoted, too."""
+    registry = with_channels(registry)
+    publish(registry, make_package("wine", "1.0"))
+    publish(registry, make_package("barrel", "1.0", dependencies=("tfaot-model-wine>=1",)))
+    publish(registry, make_package("cellar", "1.0", dependencies=("tfaot-model-barrel>=1",)))
+    publish(registry, make_package("grapes", "1.0"))
+    publish(registry, make_package("decays", "1.0", dependencies=("tfaot-model-grapes>=1",)))
+    promotion.hold(registry, "wine", "candidate", reason="wrong labels", by="bob")
+    done = run_command(["promote", "--all", "--channel", "candidate", "--json", *given(registry)])
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert {one["package"] for one in document["promoted"]} == {"tfaot-model-decays", "tfaot-model-grapes"}
+    assert {one["package"].removeprefix("tfaot-model-"): one["wait"] for one in document["waiting"]} == {
+        "wine": "held by bob: wrong labels",
+        "barrel": "needs tfaot-model-wine>=1, which candidate does not have",
+        "cellar": "needs tfaot-model-barrel>=1, which candidate does not have",
+    }
+
+
 def test_a_hold_with_another_reason_is_another_hold(registry: FolderRegistry) -> None:
     registry = with_channels(registry)
     for reason in ("being published", "being published", "wrong answers"):

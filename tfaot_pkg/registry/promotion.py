@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from packaging.version import InvalidVersion, Version
 
@@ -133,12 +134,13 @@ def with_something_new(
     registry: WritableRegistry, channel: str, toolchain: str
 ) -> tuple[tuple[str, ...], tuple[Due, ...]]:
     """The packages of which a newer build than that of `channel` is to be promoted into it; and those whose build is
-    left to somebody who names it, because the channel is held or the build was taken out of it. Raises RegistryError.
+    left to somebody who names it, because the channel is held, the build was taken out of it, or needs one that is left
+    so. Raises RegistryError.
     """
     channels = require_channels(registry)
     chosen = channels.require(channel, registry.location)
     rejection = Constraints.parse(toolchain=toolchain).rejection
-    found, waiting = [], []
+    found, waiting = dict[str, RegistryEntry](), list[Due]()
     for name in registry.names() if chosen != channels.first else ():
         index = registry.index_file(name)
         there = newest([entry for entry in index.entries if channels.has(entry, chosen)])
@@ -150,7 +152,15 @@ def with_something_new(
         if wait := left_to_people(index, chosen, best.version):
             waiting.append(Due(package=index.package, channel=chosen, build=best.version, wait=wait))
         else:
-            found.append(name)
+            found[name] = best
+
+    def unserved(entry: RegistryEntry) -> str:
+        return _unserved(entry, channels, chosen, registry.index_file, found)
+
+    # Again, for those that need one of these.
+    while left := {name: wait for name, one in found.items() if (wait := unserved(one))}:
+        for name, wait in left.items():
+            waiting.append(Due(package=name, channel=chosen, build=found.pop(name).version, wait=wait))
     return tuple(found), tuple(waiting)
 
 
@@ -313,11 +323,18 @@ def _index(registry: WritableRegistry, commit: Commit, name: str) -> IndexFile:
     return index
 
 
-def _unserved(entry: RegistryEntry, channels: Channels, channel: str, index_of: Callable[[str], IndexFile]) -> str:
-    """Which dependency of `entry` is not in `channel`; empty if all are."""
+def _unserved(
+    entry: RegistryEntry,
+    channels: Channels,
+    channel: str,
+    index_of: Callable[[str], IndexFile],
+    coming: Mapping[str, RegistryEntry] = MappingProxyType({}),
+) -> str:
+    """Which dependency of `entry` is not in `channel`, nor `coming` into it; empty if all are."""
     for text in entry.dependencies:
         wanted = Requirement.parse(text)
         usable = [one for one in index_of(wanted.package).entries if one.yanked is None and channels.has(one, channel)]
+        usable += [coming[wanted.package]] if wanted.package in coming else []
         if not any(wanted.specifier.contains(one.order, prereleases=True) for one in usable):
             return f"needs {wanted}, which {channel} does not have"
     return ""
