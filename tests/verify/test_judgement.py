@@ -399,6 +399,18 @@ def test_a_step_may_change_all_answers_to_two_rows_by_a_little() -> None:
     assert any(fault for *_, fault in judged([[each + 2 for each in right[0]]], right[:1], **given))
 
 
+def test_a_step_after_an_open_conversion_is_one_from_what_compiled_code_gives_for_it() -> None:
+    """Quantized weights of a bias that a tiny scale divides: the framework's integers are those of its machine."""
+    right = [[float(each) for each in range(row, row + 40)] for row in range(2)]
+    defined = [[each + 5 for each in row] for row in right]
+    off = [[each + 0.25 for each in row] for row in defined]
+    given: dict[str, Any] = {"class_name": "subnormal", "met": {STEP: "ai.onnx.Cast"}, "by_node": defined}
+    assert judged(off, right, **given)[-1] == ("rounding", 80, False)
+    assert any(fault for *_, fault in judged(off, right, **{**given, "by_node": None}))
+    assert any(fault for *_, fault in judged([[each + 2 for each in row] for row in defined], right, **given))
+    assert any(fault for *_, fault in judged(off, right, **{**given, "class_name": "main"}))
+
+
 def test_steps_that_other_answers_of_the_framework_share_leave_as_many_others_as_ever() -> None:
     """The mean of 64 bytes is often exactly between two of them."""
     right = [float(each) for each in range(40)]
