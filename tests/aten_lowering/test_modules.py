@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.aten_lowering.aten_files import ARTIFACTS, difference_from_pytorch, lowered
+from tests.aten_lowering.aten_files import ARTIFACTS, difference_from_pytorch, lowered, symbols_of
 from tests.frozen.test_torch_files import HELPER, python_with_pytorch
 from tests.kept import kept
 from tfaot_pkg.compiler import interpret
+from tfaot_pkg.frontends.aten_lowering import ends
 from tfaot_pkg.frontends.frozen.aten_file import read_module
 from tfaot_pkg.ground.keys import sha256_file
 from tfaot_pkg.ground.process import run
@@ -25,6 +26,11 @@ _FROZEN = Path(__file__).resolve().parents[1] / "frozen"
 def test_modules_give_pytorchs_answers(path: Path) -> None:
     """Files that PyTorch 2.13 wrote (torch_modules.py), with no PyTorch here."""
     assert difference_from_pytorch(path) <= 1e-5
+
+
+def test_what_all_rows_share_may_be_read_at_the_number_of_the_row() -> None:
+    module = read_module(ARTIFACTS / "positions_by_row.aten")
+    assert ends.lowered(module, symbols_of(module.document)).rows.meetings == ()
 
 
 def test_the_largest_difference_of_points_leaves_nan_out_as_in_pytorch() -> None:

@@ -25,6 +25,21 @@ Calls, CallsWithTwo = torch_files.Calls, torch_files.CallsWithTwo
 # -- what ONNX does not say, or says so that nobody can read it ----------------------------------------------------
 
 
+@module(x="batch,n,2", limits="n<=12")
+def positions_by_row():
+    """The mask of a language model: positions, the same in each row, are read at the number of the row."""
+
+    def call(_, x):
+        rows, steps = x.shape[:2]
+        row, step = torch.arange(rows)[:, None, None], torch.arange(steps)
+        position = step.expand(rows, -1)
+        seen = position[row, step[None, :, None]] >= position[row, step[None, None, :]]
+        scores = (x @ x.mT).masked_fill(~seen, -torch.inf)
+        return scores.softmax(-1) @ x
+
+    return Calls(call)
+
+
 @module(x="batch,9")
 def stable_order():
     """Equal numbers, of which the first comes first."""

@@ -72,8 +72,8 @@ def gather(step: Step) -> Value:
         return mixed(instruction)
     # The operand is a table that all rows share, so rows of the result are those of the indices.
     if operand.axis is None:
-        result = together([operand, replace(settled(indices, instruction), axis=index_axis)], instruction)
-        return _gathered_integers(result, operand)
+        chosen = replace(_chosen_from_shared(step), axis=index_axis)
+        return _gathered_integers(together([operand, chosen], instruction), operand)
     d = operand.axis.dimension
     # A batching dimension: element b of the indices reads element b of the operand, as `batch_dims=1` in TensorFlow.
     if d in numbers("operand_batch"):
@@ -95,6 +95,19 @@ def gather(step: Step) -> Value:
     return together(
         [replace(settled(operand, instruction), axis=index_axis), replace(own, axis=index_axis)], instruction
     )
+
+
+def _chosen_from_shared(step: Step) -> Value:
+    """The indices of a gather after use, from a table that all rows share: it is equal along a dimension that grows
+    with the batch, so that the own row is as good as any.
+    """
+    instruction, (table, shape), indices = step.instruction, step.shapes, step.operands[1]
+    vector, sizes = instruction.attribute("vector"), [each.sizes for each in instruction.attributes]
+    for number, d in enumerate(instruction.attribute("indexed")):
+        grows = table.sizes[d][0] != table.sizes[d][1] and sizes[0][d] == sizes[1][d] == 1
+        if grows and _is_own_row(_component(indices, shape, vector, number), Axis(dimension=d), 1):
+            return _others_settled(indices, shape, vector, number, instruction)
+    return settled(indices, instruction)
 
 
 def _others_settled(indices: Value, shape: Shape, vector: int, number: int, instruction: Instruction) -> Value:

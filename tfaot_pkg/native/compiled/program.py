@@ -411,7 +411,7 @@ def _reason(spec: ModelSpec, frozen: FrozenModel, toolchain: Toolchain) -> str:
     if compilation.engine == "xla":
         return "compilation.engine is xla"
     if not frozen.rows.independent:
-        return "rows depend on one another"  # the program computes rows in blocks
+        return f"rows depend on one another: {frozen.rows.meetings[0]}"  # the program computes rows in blocks
     if compilation.engine == "program":
         return ""
     if compilation.kernels != "auto":
