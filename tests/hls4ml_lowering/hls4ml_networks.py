@@ -5,8 +5,8 @@
 FOLDER/NAME has NAME.fml, network.json and numbers.npz, and rows.npz with "in/x" and "out/KEY". Networks are those of
 MAKERS: layers as hls4ml's converters of Keras and PyTorch describe them, so that neither has to be here; and files of
 artifacts/: qkeras.fml is a Sequential of QKeras 0.9 (TensorFlow 2.15) with kernels of quantized_bits, binary, ternary,
-quantized_bits with alpha="auto_po2", and quantized_po2, and weights drawn from NumPy's random numbers. Some of the
-rows lie between steps of the input's type, at its limits and beyond, or at those of float32. To compile an emulator
+quantized_bits with alpha="auto_po2", and quantized_po2, and weights drawn from NumPy's random numbers; hgq_*.fml
+are those of hgq_networks.py. Some of the rows lie between steps of the input's type, at its limits and beyond, or at those of float32. To compile an emulator
 takes 10 to 60 seconds.
 """
 

@@ -30,8 +30,8 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("g++") is None, reason="the emulator needs g++"),
 ]
 _NETWORKS = (
-    "attention", "conv1d", "conv2d", "deep_sets", "dense", "gru", "integers", "layer_norm", "lstm", "merges", "qkeras",
-    "resource", "roundings", "saturating",
+    "attention", "conv1d", "conv2d", "deep_sets", "dense", "gru", "hgq_dense", "integers", "layer_norm", "lstm", "merges",
+    "qkeras", "resource", "roundings", "saturating",
 )  # fmt: skip
 _MAKER = Path(__file__).with_name("hls4ml_networks.py")
 

@@ -21,6 +21,7 @@ from tfaot_pkg.frontends.hls4ml_lowering import (
     merging,
     normalization,
     pooling,
+    quantizers,
     recurrent,
     softmax,
     trees,
@@ -34,7 +35,9 @@ from tfaot_pkg.ground.arrays import Array, read_arrays
 from tfaot_pkg.worker_program.messages.fixed_network import NETWORK, NUMBERS, FixedLayer, FixedNetwork, FixedTensor
 from tfaot_pkg.worker_program.messages.wire import decoded
 
-FILLED_BY = (activations, convolutions, dense, einsums, merging, normalization, pooling, recurrent, softmax, trees)
+FILLED_BY = (
+    activations, convolutions, dense, einsums, merging, normalization, pooling, quantizers, recurrent, softmax, trees,
+)  # fmt: skip
 """The modules whose functions are in the table of layers."""
 _MOVED = frozenset({"Constant", "Reshape"})
 """Kinds of layers for which hls4ml calls no function."""

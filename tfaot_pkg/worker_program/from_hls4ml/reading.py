@@ -39,6 +39,8 @@ _BACKENDS = ("Vivado", "VivadoAccelerator", "Vitis")
 _LONGEST_TEXT, _MOST_AXES = 200, 64
 _MOST_POWER = 30
 """Of a table's range and its first number."""
+_TYPES_OF_NUMBERS = "mask_kbi"
+"""Signs, bits, and bits before the point: a type for each number that a quantizer of HGQ makes."""
 _AP = "convert the network with backend='Vitis' or 'Vivado': the emulators of others have other types"
 
 
@@ -119,6 +121,8 @@ class _Reader:
             elif what == "ExponentWeightVariable":
                 arrays[key], types[f"{key}_t"] = self._powers(name, key, value["state"])
                 powers[f"{key}{EXPONENT_BITS}"] = int(value["state"]["type"]["state"]["precision"]["state"]["width"])
+            elif key == _TYPES_OF_NUMBERS:
+                arrays[key] = self._kept(f"{name}/{key}", self._archive.array(value).astype(np.int64))
             elif what.endswith("WeightVariable"):
                 raise ModelFault(
                     f"the layer {name!r} has weights of the kind {what}", "convert the network without Compression"
