@@ -33,6 +33,16 @@ def test_what_all_rows_share_may_be_read_at_the_number_of_the_row() -> None:
     assert ends.lowered(module, symbols_of(module.document)).rows.meetings == ()
 
 
+def test_the_largest_of_a_window_with_nan_is_nan_as_in_pytorch() -> None:
+    """Windows of 3 x 3, every second one of which begins before the image, and of four elements of the flat image."""
+    x = np.random.default_rng(0).standard_normal((1, 4, 8, 8)).astype(np.float32)
+    x[0, 1, 3, 3] = np.nan
+    (found,) = interpret.run(lowered(read_module(ARTIFACTS / "kinds_of_pooling.aten")), 1, [x], {})
+    squares, lines = found[0, :64].reshape(4, 4, 4), found[0, 388:452].reshape(4, 16)
+    assert np.argwhere(np.isnan(squares)).tolist() == [[1, i, j] for i in (1, 2) for j in (1, 2)]
+    assert np.argwhere(np.isnan(lines)).tolist() == [[1, (3 * 8 + 3) // 4]]
+
+
 def test_the_largest_difference_of_points_leaves_nan_out_as_in_pytorch() -> None:
     """Distances of order 1, 3 and infinity between seven points and four: torch.cdist([[nan]], [[0]], p=inf) is 0."""
     x = np.array([[np.nan, 0, 0, 0, 0, 0, 0]], np.float32)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from tfaot_pkg.compiler.program import ONE, Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator
@@ -68,16 +71,31 @@ def _max_pool(call: Call) -> Results:
     kernel = _each(call.wholes("kernel_size"), count, 1)
     x, unbatched = _batched(call, count)
     pads = _each(call.wholes("padding"), count, 0)
-    made = call.onnx(
-        "MaxPool", x, kernel_shape=kernel, strides=_each(call.wholes("stride"), count, 0) if call.wholes("stride")
-        else kernel, pads=(*pads, *pads), dilations=_each(call.wholes("dilation"), count, 1),
-        ceil_mode=int(call.flag("ceil_mode")),
-    )  # fmt: skip
+    geometry: dict[str, Any] = {
+        "kernel_shape": kernel,
+        "strides": _each(call.wholes("stride"), count, 0) if call.wholes("stride") else kernel,
+        "pads": (*pads, *pads),
+        "dilations": _each(call.wholes("dilation"), count, 1),
+        "ceil_mode": int(call.flag("ceil_mode")),
+    }
+    made = call.onnx("MaxPool", x, **geometry)
+    if x.is_float:
+        made = (_with_nan(call, x, made[0], geometry), *made[1:])
     found = [None if each is None else call.builder.reshape(each, each.sizes[1:]) if unbatched else each
              for each in made]  # fmt: skip
     if "with_indices" not in call.op:
         return found[0]
     return found[0], None if len(found) < 2 or found[1] is None else _within_image(call, found[1], x)
+
+
+def _with_nan(call: Call, x: Value, largest: Value | None, geometry: Mapping[str, Any]) -> Value | None:
+    """`largest` of windows with NaN where a window has some, as in PyTorch: ONNX's operator ignores it."""
+    if largest is None:
+        return None
+    b = call.builder
+    is_nan = b.map("select", b.compare("NE", x, x), b.constant(1, x.dtype), b.constant(0, x.dtype))
+    has_nan = b.compare("GT", call.onnx_one("MaxPool", is_nan, **geometry), b.constant(0, x.dtype))
+    return b.map("select", has_nan, b.constant(np.nan, x.dtype), largest)
 
 
 def _within_image(call: Call, places: Value, x: Value) -> Value:
