@@ -15,7 +15,15 @@ from tfaot_pkg.compiler.verifier import verified
 from tfaot_pkg.frontends.hls4ml_lowering.lowering import program_of
 from tfaot_pkg.frontends.onnx_lowering.table import Refused
 from tfaot_pkg.ground.arrays import Array
-from tfaot_pkg.worker_program.messages.fixed_network import FixedLayer, FixedNetwork, FixedTensor, FixedType, converted
+from tfaot_pkg.worker_program.messages.fixed_network import (
+    FixedLayer,
+    FixedNetwork,
+    FixedTensor,
+    FixedType,
+    Overflow,
+    Rounding,
+    converted,
+)
 
 _GIVEN = FixedType(width=18, integer=8, signed=True)
 _WIDE = FixedType(width=60, integer=30, signed=True)
@@ -44,14 +52,14 @@ _TYPE = st.tuples(st.integers(0, 1), st.integers(0, 16), st.integers(-3, 9))
     st.lists(_TYPE, min_size=1, max_size=8), st.sampled_from(ROUNDINGS), st.sampled_from(OVERFLOWS), st.randoms()
 )  # fmt: skip
 def test_each_number_has_its_own_type(
-    types: list[tuple[int, int, int]], rounding: str, overflow: str, random: Random
+    types: list[tuple[int, int, int]], rounding: Rounding, overflow: Overflow, random: Random
 ) -> None:
     x = np.array([[random.randint(-(2**17), 2**17 - 1) / 1024 for _ in types] for _ in range(30)], np.float32)
     found = _found(np.array(types, np.int64).T[:, None], rounding, overflow, x)
     for place, (signed, width, integer) in enumerate(types):
         expected = np.zeros(len(x))
         if width:
-            type_ = FixedType(width=width, integer=integer, signed=bool(signed), rounding=rounding, overflow=overflow)  # type: ignore[arg-type]
+            type_ = FixedType(width=width, integer=integer, signed=bool(signed), rounding=rounding, overflow=overflow)
             expected = converted(x[:, place], type_) * 2.0**-type_.fraction
         np.testing.assert_array_equal(found[:, place], expected, f"{signed, width, integer}")
 

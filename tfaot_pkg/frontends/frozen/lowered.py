@@ -39,7 +39,7 @@ from tfaot_pkg.frontends.onnx_lowering.ends import lowered as onnx_lowered
 from tfaot_pkg.frontends.onnx_lowering.ends import sizes_and_axes
 from tfaot_pkg.frontends.onnx_lowering.graph import read, with_sizes
 from tfaot_pkg.frontends.onnx_lowering.lowering import lower
-from tfaot_pkg.frontends.onnx_lowering.table import Refused
+from tfaot_pkg.frontends.onnx_lowering.table import NAMED_PART, Refused
 from tfaot_pkg.ground.arrays import Array, read_arrays
 from tfaot_pkg.spec.formats import Format
 from tfaot_pkg.spec.types import ModelSpec
@@ -113,9 +113,7 @@ def make(spec: ModelSpec, parts: Path, reference: Reference) -> Made:
         found = _LOWERINGS[spec.model.files.format](spec, parts, reference)
     except Unsupported as error:
         hint = error.hint if isinstance(error, Refused) else ""
-        raise ModelError(
-            f"the model cannot become a program: {error}", hint=hint or "change the part of the model that is named"
-        ) from error
+        raise ModelError(f"the model cannot become a program: {error}", hint=hint or NAMED_PART) from error
     program = verified(found.program, "lowering")
     inputs, outputs = _border(spec, found)
     chosen = only(program, Border(tuple(map(found.inputs.index, inputs)), tuple(map(found.outputs.index, outputs))))

@@ -12,7 +12,7 @@ from tfaot_pkg.frontends.lowering.builder import Builder
 from tfaot_pkg.frontends.lowering.values import NO_LIMIT, Held, Listed, Value, number_of
 from tfaot_pkg.frontends.onnx_lowering.graph import Graph
 from tfaot_pkg.frontends.onnx_lowering.moving import join, reverse, stretched
-from tfaot_pkg.frontends.onnx_lowering.table import Call, Refused, operator
+from tfaot_pkg.frontends.onnx_lowering.table import NAMED_PART, Call, Refused, operator
 
 _MOST_UNROLLED = 32
 """Iterations of loops that are unrolled (decision 055)."""
@@ -36,7 +36,7 @@ def _if(call: Call) -> tuple[Held, ...]:
             made.append(call.values(graph, ()))
         except Refused as error:
             if _CHOSEN not in error.hint:
-                error.hint = f"{error.hint or 'change the part of the model that is named'}; {_CHOSEN}"
+                error.hint = f"{error.hint or NAMED_PART}; {_CHOSEN}"
             raise
         return made[-1]
 

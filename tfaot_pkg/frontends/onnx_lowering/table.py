@@ -29,6 +29,10 @@ SHORT: Mapping[int, Short] = {10: "f16", 16: "bf16"}
 Results = Held | tuple[Held | None, ...]
 
 
+NAMED_PART = "change the part of the model that is named"
+"""The hint of an error that has none of its own."""
+
+
 class Refused(Unsupported):
     """What a program cannot represent, and what the model's author can do about it ("" if that is not known)."""
 

@@ -377,7 +377,8 @@ class PullExecutor:
         coordinator that was killed, could take them again.
         """
         while self._taken and self.clock() - self._taken[0][1] > self.lease:
-            self.store.remove(self._taken.popleft()[0])
+            self.store.remove(self._taken[0][0])
+            self._taken.popleft()  # after that: the next look tries again if the store could not be reached
 
     def _require_workers(self) -> None:
         """Raise NetworkError if there has been no worker for too long."""
