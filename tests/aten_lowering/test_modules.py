@@ -41,6 +41,10 @@ def test_the_largest_of_a_window_with_nan_is_nan_as_in_pytorch() -> None:
     squares, lines = found[0, :64].reshape(4, 4, 4), found[0, 388:452].reshape(4, 16)
     assert np.argwhere(np.isnan(squares)).tolist() == [[1, i, j] for i in (1, 2) for j in (1, 2)]
     assert np.argwhere(np.isnan(lines)).tolist() == [[1, (3 * 8 + 3) // 4]]
+    # The last of several, as max_pool2d(return_indices=True) of PyTorch 2.13.
+    x[0, 1, 4, 3:5] = np.nan
+    (found,) = interpret.run(lowered(read_module(ARTIFACTS / "kinds_of_pooling.aten")), 1, [x], {})
+    assert found[0, 64:128].reshape(4, 4, 4)[1, 1:3, 1:3].tolist() == [[27, 27], [35, 36]]
 
 
 def test_the_largest_difference_of_points_leaves_nan_out_as_in_pytorch() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -145,16 +145,20 @@ _WITHOUT_SIGNS_OF_ZEROS = {
     # 0 + a * b or a * b: TensorFlow's and ONNX Runtime's products give the former, XLA's, JAX's and torch.mm the latter.
     "a product that adds nothing up is elementwise",
 }
+_WITHOUT_NAN = {
+    # What is raised ignores NaN, as TensorFlow's and ONNX Runtime's own kernels do; HLO's maximum keeps it.
+    "raise-max-pool",
+}
 
 
-def _of_corners(program: Program, seed: int) -> list[np.ndarray]:
+def _of_corners(program: Program, seed: int, corners_of: Sequence[float]) -> list[np.ndarray]:
     """Results for corner values among plain ones, and for nothing else."""
     sizes, random = {each.name: 3 for each in program.symbols}, np.random.default_rng(seed)
     inputs = []
     for each in program.entry.parameters:
         kind, shape = NUMPY_TYPES[each.shape.dtype], each.shape.at(3, sizes)
         plain = random.integers(-4, 9, shape).astype(kind)
-        corners = random.choice(_CORNERS, shape).astype(kind) if kind.kind == "f" else plain
+        corners = random.choice(corners_of, shape).astype(kind) if kind.kind == "f" else plain
         inputs.append(np.where(random.random(shape) < (1.0 if seed % 2 else 0.2), corners, plain))
     with np.errstate(all="ignore"):
         return interpret.run(program, 3, inputs, sizes)
@@ -174,8 +178,9 @@ def test_a_pass_keeps_signs_of_zeros_and_numbers_that_are_not_finite(case: Case)
     if not case.wanted.startswith("%") or case.name == "unify-nan" or named(case.name) in ON_REQUEST:
         return
     made, signed = run(program, [named(case.name)]), _WITHOUT_SIGNS_OF_ZEROS.isdisjoint((case.name, case.title))
+    corners = [each for each in _CORNERS if case.name not in _WITHOUT_NAN or not np.isnan(each)]
     for seed in range(12):
-        for wanted, given in zip(_of_corners(program, seed), _of_corners(made, seed), strict=True):
+        for wanted, given in zip(*(_of_corners(each, seed, corners) for each in (program, made)), strict=True):
             if wanted.dtype.kind == "f":
                 np.testing.assert_array_equal(_class(given, signed), _class(wanted, signed))
             else:

@@ -74,6 +74,10 @@ class _Window(ctypes.Structure):
     ]
 
 
+class _MaxPool(_Window):
+    _fields_ = [("keeps_nan", ctypes.c_bool)]
+
+
 class _Activation(ctypes.Structure):
     _fields_ = [(name, ctypes.c_int if name == "kind" else ctypes.c_float) for name in ("kind", "slope", "low", "high")]
 
@@ -264,6 +268,11 @@ class Shape:
 
     def window(self) -> _Window:
         return _Window(*self.size, self.channels, *self.out, *self.kernel, *self.stride, *self.dilation, *self.before)
+
+    def largest(self, *, keeps_nan: bool) -> _MaxPool:
+        return _MaxPool(
+            *self.size, self.channels, *self.out, *self.kernel, *self.stride, *self.dilation, *self.before, keeps_nan
+        )
 
     @property
     def block(self) -> int:
@@ -554,13 +563,14 @@ class Kernels:
         groups: int = 1,
         activation: str = "none",
         pool: Shape | None = None,
+        keeps_nan: bool = False,
     ) -> Floats:
         """With a maximum pooling behind it if `pool` says how."""
         packed, data = self._packed_conv2d(shape, filters, groups), self._in(images)
         terms = None if bias is None else self._in(bias)
         layer = _Conv2d(shape.window(), filters.shape[3], groups, packed.address, terms and terms.address)
         layer.activation = ACTIVATIONS[activation]
-        name, layers = ("conv2d", [layer]) if pool is None else ("conv2d_max_pool", [layer, pool.window()])
+        name, layers = ("conv2d", [layer]) if pool is None else ("conv2d_max_pool", [layer, pool.largest(keeps_nan=keeps_nan)])
         scratch = self._out(self._machine.call(f"{name}_scratch", *layers))
         out = self._out(len(images), *(pool or shape).out, filters.shape[3])
         self._machine.call(name, *layers, len(images), data.address, out.address, scratch.address)
@@ -579,10 +589,15 @@ class Kernels:
         self._machine.call("transposed_conv2d", layer, len(images), data.address, out.address, scratch.address)
         return out.read()
 
-    def pool(self, name: str, shape: Shape, images: Floats) -> Floats:
-        """`name`: max_pool or average_pool."""
+    def max_pool(self, shape: Shape, images: Floats, *, keeps_nan: bool = False) -> Floats:
+        return self._pool("max_pool", shape.largest(keeps_nan=keeps_nan), shape, images)
+
+    def average_pool(self, shape: Shape, images: Floats) -> Floats:
+        return self._pool("average_pool", shape.window(), shape, images)
+
+    def _pool(self, name: str, window: _Window, shape: Shape, images: Floats) -> Floats:
         data, out = self._in(images), self._out(len(images), *shape.out, shape.channels)
-        self._machine.call(name, shape.window(), len(images), data.address, out.address)
+        self._machine.call(name, window, len(images), data.address, out.address)
         return out.read()
 
     def max_pool_of_bytes(self, shape: Shape, images: NDArray[np.integer]) -> NDArray[np.integer]:

@@ -278,17 +278,19 @@ def test_pooling_is_the_maximum_or_the_mean_of_what_is_no_padding(
     if not count.all():
         return  # a window of nothing but padding, which TensorFlow has not
     aimed = kernels if at_end else kernels.beside_start()
-    np.testing.assert_array_equal(aimed.pool("max_pool", shape, images), np.nanmax(seen, axis=(3, 4)))
-    error = np.abs(aimed.pool("average_pool", shape, images) - np.nansum(seen, axis=(3, 4)) / count)
+    np.testing.assert_array_equal(aimed.max_pool(shape, images), np.nanmax(seen, axis=(3, 4)))
+    error = np.abs(aimed.average_pool(shape, images) - np.nansum(seen, axis=(3, 4)) / count)
     assert (error <= (count + 1) * 2.0**-23 * np.nanmean(np.abs(seen), axis=(3, 4))).all()
 
 
-def test_the_largest_value_passes_over_nan_as_xla_does(kernels: Kernels) -> None:
+def test_the_largest_value_passes_over_nan_or_keeps_it(kernels: Kernels) -> None:
     def row(*values: float) -> Floats:
         return np.repeat(np.array(values, np.float32).reshape(1, 1, -1, 1), 19, axis=3)
 
     images = row(1, np.nan, np.nan, 1, np.nan, np.nan, -np.inf, -np.inf, np.inf, 2)
     shape = Shape(size=(1, 10), channels=19, kernel=(1, 2), stride=(1, 2))
-    np.testing.assert_array_equal(kernels.pool("max_pool", shape, images), row(1, 1, -np.inf, -np.inf, np.inf))
-    means = kernels.pool("average_pool", shape, images)
+    np.testing.assert_array_equal(kernels.max_pool(shape, images), row(1, 1, -np.inf, -np.inf, np.inf))
+    kept = kernels.max_pool(shape, images, keeps_nan=True)
+    np.testing.assert_array_equal(kept, row(np.nan, np.nan, np.nan, -np.inf, np.inf))
+    means = kernels.average_pool(shape, images)
     np.testing.assert_array_equal(means, row(np.nan, np.nan, np.nan, -np.inf, np.inf))

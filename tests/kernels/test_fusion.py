@@ -25,6 +25,7 @@ def assert_fused(
     activation: str = "none",
     batch: int = 2,
     nan: bool = False,
+    keeps_nan: bool = False,
 ) -> None:
     images, weights = numbers(1, batch, *shape.size, shape.channels), numbers(2, *shape.kernel, shape.channels, filters)
     bias = numbers(3, filters)
@@ -33,9 +34,10 @@ def assert_fused(
         images[0, 7, 7, 0], images[0, 9, 9, 0] = np.inf, -np.inf
     # A monotone activation comes last: it shows in windows of nothing but NaN.
     first, last = ("none", activation) if activation in MONOTONE else (activation, "none")
-    pooled = kernels.pool("max_pool", pool, kernels.conv2d(shape, images, weights, bias, activation=first))
+    convolved = kernels.conv2d(shape, images, weights, bias, activation=first)
+    pooled = kernels.max_pool(pool, convolved, keeps_nan=keeps_nan)
     expected = kernels.activate(last, pooled.ravel()).reshape(pooled.shape)
-    fused = kernels.conv2d(shape, images, weights, bias, activation=activation, pool=pool)
+    fused = kernels.conv2d(shape, images, weights, bias, activation=activation, pool=pool, keeps_nan=keeps_nan)
     np.testing.assert_array_equal(fused, expected)
 
 
@@ -52,7 +54,8 @@ def test_every_activation(kernels: Kernels, activation: str, channels: int, filt
 def test_nan_and_infinity(kernels: Kernels, activation: str) -> None:
     shape = Shape(size=(19, 17), channels=3, kernel=(3, 3))
     pool = Shape(size=shape.out, channels=18, kernel=(2, 2), stride=(2, 2))
-    assert_fused(kernels, shape, pool, 18, activation=activation, nan=True)
+    for keeps_nan in (False, True):
+        assert_fused(kernels, shape, pool, 18, activation=activation, nan=True, keeps_nan=keeps_nan)
 
 
 @fixed_kernels

@@ -196,14 +196,18 @@ class TransposedConv2d(Layer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conv2dMaxPool(Conv2d):
-    """`pool` is the second Window."""
+    """`pool` is the second Window, and `keeps_nan` its rule (MaxPool)."""
 
     pool: tuple[int, ...]
+    keeps_nan: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaxPool(Attributes):
+    """`keeps_nan`: windows with NaN give NaN, as in PyTorch; otherwise NaN is ignored, as in TensorFlow."""
+
     window: tuple[int, ...]
+    keeps_nan: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -353,7 +353,13 @@ def transposed_conv2d(emitter: Emitter, operation: Operation) -> str:
 
 def conv2d_max_pool(emitter: Emitter, operation: Operation) -> str:
     given = Conv2dMaxPool.of(operation)
-    return _convolution(emitter, operation, "conv2dMaxPool", window=given.window, groups=given.groups, pool=given.pool)
+    pool = MaxPool(window=given.pool, keeps_nan=given.keeps_nan)
+    return _convolution(emitter, operation, "conv2dMaxPool", window=given.window, groups=given.groups, pool=pool)
+
+
+def _pooling(given: MaxPool) -> Struct:
+    """The MaxPool of kernels.h."""
+    return Struct((Struct(tuple(map(Size, given.window))), "true" if given.keeps_nan else "false"))
 
 
 def _scratch(function: str, conv: Numbers, pool: Numbers) -> int:
@@ -370,9 +376,9 @@ def _convolution(
     *,
     window: Sequence[int | Size],
     groups: int = 1,
-    pool: tuple[int, ...] = (),
+    pool: MaxPool | None = None,
 ) -> str:
-    """A call of `function`, with the window of the pooling after the convolution if there is one."""
+    """A call of `function`, with the pooling after the convolution if there is one."""
     source, filters = emitter.stored(operation.operands[0]), literal(emitter.known[operation.operands[1]])
     packed = emitter.constants.place(packed_conv2d(filters, groups=groups))
     bias = _bias(emitter, operation, filters.shape[3])
@@ -380,14 +386,14 @@ def _convolution(
     emitter.touch(source)
     windows = list(windows_of(emitter, window))
     fixed = {"filters": filters.shape[3], "groups": groups}
-    needed = max(_scratch(function, {**named(each), **fixed}, named(pool)) for each in windows)
+    needed = max(_scratch(function, {**named(each), **fixed}, named(pool.window if pool else ())) for each in windows)
     is_constant = all(isinstance(number, int) for number in window)
     work = emitter.buffer("f32", Size(needed))
     with emitter.block():
         kind = "constexpr" if is_constant else "const"
         emitter.declare("window", *Struct(tuple(map(as_size, window))).pieces, kind=f"{kind} Window")
         if pool:
-            emitter.declare("pool", *Struct(tuple(map(Size, pool))).pieces, kind="constexpr Window")
+            emitter.declare("pool", *_pooling(pool).pieces, kind="constexpr MaxPool")
         pooled = ", pool" if pool else ""
         activation = f"Activation::{Layer.of(operation).activation}"
         # Computed here and in C++, so that code with too little memory does not compile.
@@ -410,7 +416,8 @@ def _convolution(
     for each in dict.fromkeys((min(windows, key=_out_width), max(windows, key=_out_width))):
         whole = f"{{{{{', '.join(map(str, each))}}}, {filters.shape[3]}, {groups}, nullptr, nullptr, {activation}}}"
         if pool:
-            emitter.reached[f"conv2dMaxPool({whole}, {{{', '.join(map(str, pool))}}})"] = None
+            # Which rule it has for NaN changes nothing in it.
+            emitter.reached[f"conv2dMaxPool({whole}, {{{', '.join(map(str, pool.window))}}})"] = None
         elif function == "transposedConv2d":
             emitter.reached[f"transposedConv2d({whole})"] = None
         else:
@@ -446,14 +453,17 @@ def named(window: Sequence[_N]) -> dict[str, _N]:
 def max_pool(emitter: Emitter, operation: Operation) -> str:
     source, target = emitter.stored(operation.operands[0]), emitter.target(operation)
     emitter.touch(source)
-    window, given = MaxPool.of(operation).window, named(MaxPool.of(operation).window)
+    pool = MaxPool.of(operation)
+    given = named(pool.window)
     function, step = "maxPool", given["stride_width"] * given["channels"]
     inside = not given["pad_left"] and reach(given, "width", given["out_width"]) <= given["in_width"]
+    argument = _pooling(pool) if operation.shape.dtype == "f32" else Struct(tuple(map(Size, pool.window)))
     if inside and operation.shape.dtype == "f32" and are_short(Size(step), Size(given["channels"])):
-        function = f"maxPoolOfFew<{given['channels']}, {step}>"
+        largest = "LargestOrNan" if pool.keeps_nan else "Largest"
+        function = f"maxPoolOfFew<{largest}, {given['channels']}, {step}>"
     read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
     written = Place(target, elements=operation.shape.elements)
-    emitter.call(function, Struct(tuple(map(Size, window))), operation.shape.sizes[0], read, Written(written))
+    emitter.call(function, argument, operation.shape.sizes[0], read, Written(written))
     emitter.touch(target)
     return target
 

@@ -166,18 +166,22 @@ def transposed_conv2d(run: Run, operation: Operation, image: Array, filters: Arr
     return _activated(operation, _convolved(image, filters, run.at.table(attributes.sides), attributes.groups), biases)
 
 
-def _pooled(image: Array, window: Sequence[int]) -> Array:
+def _pooled(image: Array, window: Sequence[int], *, keeps_nan: bool) -> Array:
     whole = (1, 1, 0, 0, 1, 1)
     least = -np.inf if image.dtype.kind == "f" else np.iinfo(image.dtype).min
+    if image.dtype.kind == "f" and not keeps_nan:
+        image = np.where(np.isnan(image), least, image)
     return np.asarray(windows(image, [whole, *_sides(window), whole], least).max((4, 5, 6, 7)))
 
 
 def max_pool(_run: Run, operation: Operation, image: Array) -> Array:
-    return _pooled(image, MaxPool.of(operation).window)
+    given = MaxPool.of(operation)
+    return _pooled(image, given.window, keeps_nan=given.keeps_nan)
 
 
 def conv2d_max_pool(run: Run, operation: Operation, image: Array, filters: Array, *biases: Array) -> Array:
-    return _pooled(conv2d(run, operation, image, filters, *biases), Conv2dMaxPool.of(operation).pool)
+    given = Conv2dMaxPool.of(operation)
+    return _pooled(conv2d(run, operation, image, filters, *biases), given.pool, keeps_nan=given.keeps_nan)
 
 
 def softmax(_run: Run, operation: Operation, x: Array) -> Array:

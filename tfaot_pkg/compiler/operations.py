@@ -214,7 +214,7 @@ OPERATIONS: Mapping[str, Definition] = {
     ),
     "max_pool": Definition(
         operands=(1, 1), result=layer_types.max_pool, meaning=layers_in_numpy.max_pool, attributes=MaxPool,
-        summary="(input): NHWC, the maxima of windows; padding counts as nothing.",
+        summary="(input): NHWC, the maxima of windows; padding counts as nothing, and so does NaN if it is not kept.",
     ),
     "narrow_dense": Definition(
         operands=(2, 4), result=layer_types.narrow_dense, meaning=layers_in_numpy.narrow_dense, attributes=Layer,

@@ -14,8 +14,9 @@ def pooled(look: Look, operation: Operation) -> Operation | None:
     conv = look.made_by(operation.operands[0], "conv2d", once=True) if operation.opcode == "max_pool" else None
     if conv is None:
         return None
-    layer = Conv2d.of(conv)
+    layer, pool = Conv2d.of(conv), MaxPool.of(operation)
     attributes = Conv2dMaxPool(
-        window=layer.window, groups=layer.groups, activation=layer.activation, pool=MaxPool.of(operation).window
-    )
+        window=layer.window, groups=layer.groups, activation=layer.activation, pool=pool.window,
+        keeps_nan=pool.keeps_nan,
+    )  # fmt: skip
     return replace(conv, id=operation.id, opcode="conv2d_max_pool", type=operation.type, attributes=attributes)

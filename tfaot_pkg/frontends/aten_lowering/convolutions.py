@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
-
+from tfaot_pkg.compiler.attributes import Side
 from tfaot_pkg.compiler.program import ONE, Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator
 from tfaot_pkg.frontends.lowering.builder import Builder
 from tfaot_pkg.frontends.lowering.values import Undecided, Value
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, join
+from tfaot_pkg.frontends.onnx_lowering.pooling import completed, max_pooled, max_pooled_places
 from tfaot_pkg.frontends.onnx_lowering.reductions import maximum, mean
 
 _MOST_PARTS = 4096
@@ -68,43 +67,23 @@ def _axes_of(call: Call) -> int:
           "max_pool3d_with_indices")  # fmt: skip
 def _max_pool(call: Call) -> Results:
     count = _axes_of(call)
+    b, (x, unbatched) = call.builder, _batched(call, count)
     kernel = _each(call.wholes("kernel_size"), count, 1)
-    x, unbatched = _batched(call, count)
-    pads = _each(call.wholes("padding"), count, 0)
-    geometry: dict[str, Any] = {
-        "kernel_shape": kernel,
-        "strides": _each(call.wholes("stride"), count, 0) if call.wholes("stride") else kernel,
-        "pads": (*pads, *pads),
-        "dilations": _each(call.wholes("dilation"), count, 1),
-        "ceil_mode": int(call.flag("ceil_mode")),
-    }
-    made = call.onnx("MaxPool", x, **geometry)
-    if x.is_float:
-        made = (_with_nan(call, x, made[0], geometry), *made[1:])
-    found = [None if each is None else call.builder.reshape(each, each.sizes[1:]) if unbatched else each
-             for each in made]  # fmt: skip
-    if "with_indices" not in call.op:
-        return found[0]
-    return found[0], None if len(found) < 2 or found[1] is None else _within_image(call, found[1], x)
-
-
-def _with_nan(call: Call, x: Value, largest: Value | None, geometry: Mapping[str, Any]) -> Value | None:
-    """`largest` of windows with NaN where a window has some, as in PyTorch: ONNX's operator ignores it."""
-    if largest is None:
-        return None
-    b = call.builder
-    is_nan = b.map("select", b.compare("NE", x, x), b.constant(1, x.dtype), b.constant(0, x.dtype))
-    has_nan = b.compare("GT", call.onnx_one("MaxPool", is_nan, **geometry), b.constant(0, x.dtype))
-    return b.map("select", has_nan, b.constant(np.nan, x.dtype), largest)
-
-
-def _within_image(call: Call, places: Value, x: Value) -> Value:
-    """Places in the flattened array as places in the image of each channel, which PyTorch gives."""
-    b = call.builder
-    room = b.size(x.sizes[2])
-    for size in x.sizes[3:]:
-        room = b.map("multiply", room, b.size(size))
-    return b.map("remainder", places, room)
+    strides = _each(call.wholes("stride"), count, 0) if call.wholes("stride") else kernel
+    pads, holes = _each(call.wholes("padding"), count, 0), _each(call.wholes("dilation"), count, 1)
+    sides: list[Side] = [
+        (width, stride, pad, pad, hole, 1)
+        for width, stride, pad, hole in zip(kernel, strides, pads, holes, strict=True)
+    ]
+    if call.flag("ceil_mode"):
+        sides = [completed(side, call.number(size, "ceil_mode")) for side, size in zip(sides, x.sizes[2:], strict=True)]
+    if 1 in call.used:
+        space = [call.number(size, "its image") for size in x.sizes[2:]]
+        made: tuple[Value, ...] = max_pooled_places(b, x, sides, space, keeps_nan=True)
+    else:
+        made = (max_pooled(b, x, sides, keeps_nan=True),)
+    found = [b.reshape(each, each.sizes[1:]) if unbatched else each for each in made]
+    return found[0] if "with_indices" not in call.op else (*found, None)[:2]
 
 
 @operator("avg_pool1d", "avg_pool2d", "avg_pool3d")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from tfaot_pkg.compiler.affine import plain
-from tfaot_pkg.compiler.attributes import Side
-from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, Size
+from tfaot_pkg.compiler.attributes import Side, Windows
+from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, Shape, Size
 from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator
 from tfaot_pkg.frontends.lowering.builder import Builder
 from tfaot_pkg.frontends.lowering.values import Value, product
@@ -14,6 +15,7 @@ from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic, cast
 from tfaot_pkg.frontends.onnx_lowering.moving import squeezed
 from tfaot_pkg.frontends.onnx_lowering.reductions import (
     WHOLE,
+    extreme,
     maximum,
     mean,
     minimum,
@@ -166,8 +168,38 @@ def _cumulated(call: Call) -> Results:
         return x
     axis = call.axis("dim", x.rank)
     opcode, start = ("add", 0) if "cumsum" in call.op else ("multiply", 1)
+    return windowed(b, opcode, x, _up_to_each(x, axis), start)
+
+
+def _up_to_each(x: Value, axis: int) -> list[Side]:
+    """Windows of the whole axis that end at each element; what is outside of the array does not count."""
     window: list[Side] = [WHOLE] * x.rank
-    # A window of the whole axis that ends at each element; what is outside of the array does not count.
     size = x.sizes[axis]
     window[axis] = (plain(size), 1, plain(size + Size(-1)), 0, 1, 1)
-    return windowed(b, opcode, x, window, start)
+    return window
+
+
+@operator("cummax", "cummin")
+def _running_extreme(call: Call) -> Results:
+    """The largest element up to each, and its last place. NaN is above (below) all, as in PyTorch."""
+    b, x, is_largest = call.builder, call.value("self"), "cummax" in call.op
+    if not x.rank:
+        return x, b.constant(0, "s64")
+    axis = call.axis("dim", x.rank)
+    window, start = _up_to_each(x, axis), extreme(x.dtype, largest=is_largest)
+    if 1 not in call.used:
+        return windowed(b, "maximum" if is_largest else "minimum", x, window, start), None
+
+    def later(four: Sequence[Value]) -> list[Value]:
+        value, place, other, there = four
+        is_later = b.compare("GE" if is_largest else "LE", other, value)
+        if x.is_float:
+            is_later = b.op("or", is_later, b.compare("NE", other, other))
+        return [b.op("select", is_later, other, value), b.op("select", is_later, there, place)]
+
+    pair = [Shape(x.dtype, ()), Shape("s64", ())]
+    starts = [b.constant(start, x.dtype), b.constant(0, "s64")]
+    return b.ops(
+        "reduce-window", x, b.iota("s64", x.sizes, axis), *starts, attributes=Windows(window=tuple(window)),
+        regions=[b.region([*pair, *pair], later)],
+    )  # fmt: skip

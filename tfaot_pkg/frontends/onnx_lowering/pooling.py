@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from math import prod
+from typing import Literal
 
 import numpy as np
 
@@ -27,54 +27,75 @@ def _sides(call: Call, x: Value) -> tuple[list[Side], list[Pair]]:
         raise call.fault("it has no kernel_shape")
     strides, holes = steps(call, len(kernel))
     pads = paddings(call, x.sizes[2:], kernel, strides, holes)
-    sides: list[Side] = []
-    for size, width, stride, hole, (low, high) in zip(x.sizes[2:], kernel, strides, holes, pads, strict=True):
-        more = 0
-        if call.whole("ceil_mode", 0):
-            length, spread = call.number(size, "ceil_mode"), (width - 1) * hole + 1
-            count = math.ceil((length + low + high - spread) / stride) + 1
-            # A window that would begin after the data does not count.
-            count -= (count - 1) * stride >= length + low
-            more = max((count - 1) * stride + spread - length - low - high, 0)
-        sides.append((width, stride, low, high + more, hole, 1))
+    sides: list[Side] = [
+        (width, stride, low, high, hole, 1)
+        for width, stride, hole, (low, high) in zip(kernel, strides, holes, pads, strict=True)
+    ]
+    if call.whole("ceil_mode", 0):
+        sides = [completed(side, call.number(size, "ceil_mode")) for side, size in zip(sides, x.sizes[2:], strict=True)]
     return sides, pads
+
+
+def completed(side: Side, length: int) -> Side:
+    """The same windows over `length` elements, and one more for those that are left, with the padding that it needs."""
+    width, stride, low, high, hole, spread = side
+    assert isinstance(width, int) and isinstance(stride, int) and isinstance(low, int) and isinstance(high, int)
+    reach = (width - 1) * hole + 1
+    count = math.ceil((length + low + high - reach) / stride) + 1
+    # A window that would begin after the data does not count.
+    count -= (count - 1) * stride >= length + low
+    return width, stride, low, high + max((count - 1) * stride + reach - length - low - high, 0), hole, spread
 
 
 @operator("MaxPool")
 def _max_pool(call: Call) -> Value | tuple[Value, ...]:
     b, x = call.builder, call.input(0)
     sides, _ = _sides(call, x)
-    if any(call.node.outputs[1:]):
-        return _largest_places(call, x, sides)
-    return channels_first(b, _pooled(b, channels_last(b, x), sides))
+    if not any(call.node.outputs[1:]):
+        return max_pooled(b, x, sides)
+    order: Literal["C", "F"] = "F" if call.whole("storage_order", 0) else "C"
+    largest, found = max_pooled_places(b, x, sides, [call.number(size, "its image") for size in x.sizes[2:]], order)
+    channels = call.number(x.sizes[1], "its channels")
+    images = b.map("add", b.map("multiply", b.iota("s64", found.sizes, 0), b.constant(channels, "s64")),
+                   b.iota("s64", found.sizes, 1))  # fmt: skip
+    room = math.prod(call.number(size, "its image") for size in x.sizes[2:])
+    return largest, b.map("add", found, b.map("multiply", images, b.constant(room, "s64")))
 
 
-def _pooled(b: Builder, x: Value, sides: Sequence[Side]) -> Value:
-    """The maxima of windows over an array with channels last."""
+def max_pooled(b: Builder, x: Value, sides: Sequence[Side], *, keeps_nan: bool = False) -> Value:
+    """The maxima of windows over the axes behind the first two. NaN is ignored if it is not kept."""
+    return channels_first(b, _pooled(b, channels_last(b, x), sides, keeps_nan=keeps_nan))
+
+
+def _pooled(b: Builder, x: Value, sides: Sequence[Side], *, keeps_nan: bool) -> Value:
     if len(sides) == 1:
         # As an image of one row.
-        made = _pooled(b, b.reshape(x, [x.sizes[0], ONE, *x.sizes[1:]]), [WHOLE, *sides])
+        made = _pooled(b, b.reshape(x, [x.sizes[0], ONE, *x.sizes[1:]]), [WHOLE, *sides], keeps_nan=keeps_nan)
         return b.reshape(made, [made.sizes[0], *made.sizes[2:]])
     made = windowed(b, "maximum", x, [WHOLE, *sides, WHOLE], extreme(x.dtype, largest=True))
     if not b.layers or x.rank != 4 or x.dtype != "f32" or x.known is not None:
         return made
     window = window_of(x.shape, made.shape, sides)
     known_window = None if window is None else numbers(window)
-    return made if known_window is None else b.op("max_pool", x, attributes=MaxPool(window=known_window))
+    if known_window is None:
+        return made
+    return b.op("max_pool", x, attributes=MaxPool(window=known_window, keeps_nan=keeps_nan))
 
 
-def _largest_places(call: Call, x: Value, sides: Sequence[Side]) -> tuple[Value, Value]:
-    """The maxima, and the index of the first of each in the flattened array."""
-    b, space = call.builder, [call.number(size, "its image") for size in x.sizes[2:]]
-    channels = call.number(x.sizes[1], "its channels")
-    order = "F" if call.whole("storage_order", 0) else "C"
-    inner = known(np.arange(prod(space)).reshape(space, order="F" if order == "F" else "C"), "s64")
+def max_pooled_places(
+    b: Builder, x: Value, sides: Sequence[Side], space: Sequence[int], order: Literal["C", "F"] = "C", *,
+    keeps_nan: bool = False,
+) -> tuple[Value, Value]:  # fmt: skip
+    """As `max_pooled`, and the place of the first of the largest, or of the last NaN, in an image of sizes `space`."""
+    inner = known(np.arange(math.prod(space)).reshape(space, order=order), "s64")
     places = b.spread(inner, x.sizes)
     pair = [Shape(x.dtype, ()), Shape("s64", ())]
 
     def larger(four: Sequence[Value]) -> list[Value]:
         value, place, other, there = four
         is_more = b.compare("GT", other, value)
+        if keeps_nan:
+            is_more = b.op("or", is_more, b.compare("NE", other, other))
         return [b.op("select", is_more, other, value), b.op("select", is_more, there, place)]
 
     window = [WHOLE, WHOLE, *sides]
@@ -83,9 +104,7 @@ def _largest_places(call: Call, x: Value, sides: Sequence[Side]) -> tuple[Value,
     largest, found = b.ops(
         "reduce-window", x, places, *starts, attributes=Windows(window=tuple(window)), regions=[region]
     )
-    images = b.map("add", b.map("multiply", b.iota("s64", found.sizes, 0), b.constant(channels, "s64")),
-                   b.iota("s64", found.sizes, 1))  # fmt: skip
-    return largest, b.map("add", found, b.map("multiply", images, b.constant(prod(space), "s64")))
+    return largest, found
 
 
 @operator("AveragePool")
@@ -97,7 +116,7 @@ def _average_pool(call: Call) -> Value:
     sums = windowed(b, "add", last, whole, 0)
     if all(side[2] == side[3] == 0 for side in sides):
         # All windows are full.
-        return channels_first(b, Arithmetic(b, sums).div(sums, prod(call.wholes("kernel_shape") or [])))
+        return channels_first(b, Arithmetic(b, sums).div(sums, math.prod(call.wholes("kernel_shape") or [])))
     counts = _counts(call, x, sides, pads)
     return channels_first(b, b.map("divide", sums, counts))
 
@@ -115,7 +134,7 @@ def _counts(call: Call, x: Value, sides: Sequence[Side], pads: Sequence[Pair]) -
             made = made * row.reshape([-1 if each == axis else 1 for each in range(len(rows))])
         return known(made[..., None], x.dtype)
     if is_padding and all(side[3] == high for side, (_, high) in zip(sides, pads, strict=True)):
-        return b.constant(prod(call.wholes("kernel_shape") or []), x.dtype)
+        return b.constant(math.prod(call.wholes("kernel_shape") or []), x.dtype)
     ones = b.spread(b.constant(1, x.dtype), [ONE, *x.sizes[2:], ONE])
     return windowed(b, "add", ones, [WHOLE, *sides, WHOLE], 0)
 

@@ -349,9 +349,7 @@ TFAOT_INLINE To converted(From x) {
   }
 }
 
-// As in HLO: NaN if one of them is NaN.
-TFAOT_INLINE Vector maximum(Vector a, Vector b) { return chosen(a != a, a, larger(a, b)); }
-TFAOT_INLINE Vector minimum(Vector a, Vector b) { return chosen(a != a, a, smaller(a, b)); }
+// As in HLO; of vectors of floats in vectors.h.
 TFAOT_INLINE Integers maximum(Integers a, Integers b) { return chosen(a > b, a, b); }
 TFAOT_INLINE Integers minimum(Integers a, Integers b) { return chosen(a < b, a, b); }
 

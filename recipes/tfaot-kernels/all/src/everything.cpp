@@ -44,7 +44,7 @@ void transposedConv2d(const Conv2d& layer, std::size_t batch, const float* in, f
   transposedConv2d(kEverything, layer, batch, in, out, scratch);
 }
 
-void conv2dMaxPool(const Conv2d& layer, const Window& pool, std::size_t batch, const float* in, float* out,
+void conv2dMaxPool(const Conv2d& layer, const MaxPool& pool, std::size_t batch, const float* in, float* out,
                    float* scratch) noexcept {
   conv2dMaxPool(kEverything, layer, pool, batch, in, out, scratch);
 }

@@ -26,16 +26,16 @@ inline bool isMonotone(Activation activation) {
 
 /// One line of the pooled image, from the convolution's sums before `activation`.
 ///
-/// A window that contains only NaN gives the activation of minus infinity, as in TensorFlow, whose graph optimizer swaps
+/// A window that contains only NaN that is ignored gives the activation of minus infinity, as in TensorFlow, whose graph optimizer swaps
 /// activation and pooling in the same way.
 template <class LineOf>
-void poolLine(const Dispatch& dispatch, const Window& pool, Activation activation, std::size_t row, LineOf lineOf, float* out) {
-  kLargest(pool, row, lineOf, out);
+void poolLine(const Dispatch& dispatch, const MaxPool& pool, Activation activation, std::size_t row, LineOf lineOf, float* out) {
+  largestOfLine(pool, row, lineOf, out);
   if (activation != Activation::none) activateRow(dispatch, activation, out, pool.outWidth * pool.channels);
 }
 
 /// `lines` lines of one image's output, from line `first` on, to `out`.
-inline void convolveAndPool(const Dispatch& dispatch, const Conv2d& layer, const Reading& reading, const Window& pool,
+inline void convolveAndPool(const Dispatch& dispatch, const Conv2d& layer, const Reading& reading, const MaxPool& pool,
                             const Ring& ring, Activation activation, std::size_t first, std::size_t lines, const float* in,
                             float* out, float* scratch) {
   // The kept lines come first: what the convolution needs is known to callers, and would be code here.

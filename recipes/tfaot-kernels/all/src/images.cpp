@@ -82,7 +82,7 @@ void transposedConv2d(const Dispatch& dispatch, const Conv2d& layer, std::size_t
   }
 }
 
-void conv2dMaxPool(const Dispatch& dispatch, const Conv2d& layer, const Window& pool, std::size_t batch, const float* in,
+void conv2dMaxPool(const Dispatch& dispatch, const Conv2d& layer, const MaxPool& pool, std::size_t batch, const float* in,
                    float* out, float* scratch) noexcept {
   const Reading reading(layer);
   const Ring ring(layer, pool);
@@ -96,7 +96,7 @@ void conv2dMaxPool(const Dispatch& dispatch, const Conv2d& layer, const Window& 
   }
 }
 
-void conv2dMaxPool(const Team& team, const Dispatch& dispatch, const Conv2d& layer, const Window& pool, std::size_t batch,
+void conv2dMaxPool(const Team& team, const Dispatch& dispatch, const Conv2d& layer, const MaxPool& pool, std::size_t batch,
                    const float* in, float* out) noexcept {
   Conv2d first = layer;
   Activation last = Activation::none;
@@ -104,9 +104,8 @@ void conv2dMaxPool(const Team& team, const Dispatch& dispatch, const Conv2d& lay
   conv2dMaxPoolByTeam(team, dispatch, first, pool, last, batch, in, out);
 }
 
-void maxPool(const Window& window, std::size_t batch, const float* in, float* out) noexcept {
-  visitLines(window, batch, in, out,
-             [&](auto lineOf, std::size_t row, float* line) { kLargest(window, row, lineOf, line); });
+void maxPool(const MaxPool& pool, std::size_t batch, const float* in, float* out) noexcept {
+  visitLines(pool, batch, in, out, [&](auto lineOf, std::size_t row, float* line) { largestOfLine(pool, row, lineOf, line); });
 }
 
 void averagePool(const Window& window, std::size_t batch, const float* in, float* out) noexcept {

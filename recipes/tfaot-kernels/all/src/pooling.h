@@ -129,13 +129,25 @@ struct Largest {
   TFAOT_INLINE Vector operator()(Vector known, Vector value) const { return larger(value, known); }
 };
 
+struct LargestOrNan {
+  TFAOT_INLINE Vector operator()(Vector known, Vector value) const { return maximum(value, known); }
+};
+
 struct Sum {
   TFAOT_INLINE Vector operator()(Vector sum, Vector value) const { return sum + value; }
 };
 
 inline constexpr float kLowest = -std::numeric_limits<float>::infinity();
 inline constexpr Pooling<Largest> kLargest = {kLowest, {}};
+inline constexpr Pooling<LargestOrNan> kLargestOrNan = {kLowest, {}};
 inline constexpr Pooling<Sum> kSum = {0.0f, {}};
+
+/// One line of the output of `pool`.
+template <class LineOf>
+void largestOfLine(const MaxPool& pool, std::size_t row, LineOf lineOf, float* out) {
+  if (pool.keepsNan) return kLargestOrNan(pool, row, lineOf, out);
+  kLargest(pool, row, lineOf, out);
+}
 
 /// Divides the sums of one line of the output by the numbers of their values.
 inline void divideByCounts(const Window& window, std::size_t row, float* out) {

@@ -93,7 +93,7 @@ inline void convolveWindowsByTeam(const Team& team, const Dispatch& dispatch, co
   });
 }
 
-inline void conv2dMaxPoolByTeam(const Team& team, const Dispatch& dispatch, const Conv2d& layer, const Window& pool,
+inline void conv2dMaxPoolByTeam(const Team& team, const Dispatch& dispatch, const Conv2d& layer, const MaxPool& pool,
                                 Activation last, std::size_t images, const float* in, float* out) {
   const Reading reading(layer);
   const Ring ring(layer, pool);

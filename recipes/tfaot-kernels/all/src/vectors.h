@@ -32,6 +32,10 @@ TFAOT_INLINE Vector multiplyAdd(float a, Vector b, float c) { return multiplyAdd
 /// c - a * b.
 TFAOT_INLINE Vector subtractProduct(Vector c, Vector a, Vector b) { return multiplyAdd(a, -b, c); }
 
+// As in HLO: NaN if one of them is NaN.
+TFAOT_INLINE Vector maximum(Vector a, Vector b) { return a != a ? a : larger(a, b); }
+TFAOT_INLINE Vector minimum(Vector a, Vector b) { return a != a ? a : smaller(a, b); }
+
 /// The two vectors of a pair exchange the halves on the other side of the diagonal.
 template <int kStep, bool kUpper>
 TFAOT_INLINE Vector mixedLanes(Vector a, Vector b) {
