@@ -34,13 +34,18 @@ def lowered(module: Module, *, layers: bool = True) -> Program:
     return program
 
 
-def difference_from_pytorch(path: Path) -> float:
-    """The largest difference of all outputs, relative to their largest number, or to 1; with layers and without."""
+def difference_from_pytorch(path: Path, *, finite: bool = True) -> float:
+    """The largest difference of all outputs, relative to their largest number, or to 1; with layers and without.
+
+    PyTorch's answers are `finite`, or others are where ours are, of the same kind; else it is infinite.
+    """
     module, answers = read_module(path), read_answers(path)
-    return max(_difference(lowered(module, layers=layers), module.document, answers) for layers in (True, False))
+    return max(
+        _difference(lowered(module, layers=layers), module.document, answers, finite=finite) for layers in (True, False)
+    )
 
 
-def _difference(program: Program, document: Document, answers: dict[str, Array]) -> float:
+def _difference(program: Program, document: Document, answers: dict[str, Array], *, finite: bool) -> float:
     inputs = [answers[f"in/{each.name}"] for each in document.inputs]
     sizes = {
         axis: size
@@ -48,14 +53,23 @@ def _difference(program: Program, document: Document, answers: dict[str, Array])
         for axis, size in zip(each.axes, array.shape, strict=True)
         if isinstance(axis, str)
     }
-    ours = interpret.run(program, sizes.pop(BATCH, 1), inputs, sizes)
+    with np.errstate(all="warn" if finite else "ignore"):
+        ours = interpret.run(program, sizes.pop(BATCH, 1), inputs, sizes)
     theirs = [answers[f"out/{each.name}"] for each in document.outputs]
     assert [(each.dtype, each.shape) for each in ours] == [(each.dtype, each.shape) for each in theirs]
-    return max(_relative(one, other) for one, other in zip(ours, theirs, strict=True))
+    return max(
+        (_relative(*pair, finite=finite) for pair in zip(ours, theirs, strict=True) if pair[1].size), default=0.0
+    )
 
 
-def _relative(ours: Array, theirs: Array) -> float:
-    assert np.isfinite(theirs).all()
+def _relative(ours: Array, theirs: Array, *, finite: bool) -> float:
+    is_finite = np.isfinite(theirs)
+    assert is_finite.all() or not finite
+    if not np.array_equal(ours[~is_finite], theirs[~is_finite], equal_nan=True):
+        return np.inf
+    ours, theirs = ours[is_finite], theirs[is_finite]
+    if not theirs.size:
+        return 0.0
     return float(np.abs(ours.astype(float) - theirs.astype(float)).max() / max(1.0, np.abs(theirs).max()))
 
 

@@ -746,6 +746,112 @@ def written_arrays():
     return CallsWithTwo(call)
 
 
+@module(x="batch,4,4", y="batch,4,3")
+def linear_systems():
+    def call(_, x, y):
+        x = x + 8 * torch.eye(4)
+        positive, lower = x @ x.mT, x.tril()
+        sign, logarithm = torch.linalg.slogdet(x)
+        factor = torch.linalg.cholesky(positive)
+        return {
+            "inverse": torch.linalg.inv(x), "determinant": torch.linalg.det(x), "sign": sign, "logarithm": logarithm,
+            "solved": torch.linalg.solve(x, y), "vector": torch.linalg.solve(x, y[..., 0]), "factor": factor,
+            "by_factor": torch.cholesky_solve(y, factor), "upper": torch.linalg.cholesky(positive, upper=True),
+            "triangular": torch.linalg.solve_triangular(lower, y, upper=False),
+            "right": torch.linalg.solve(x, y.mT, left=False), "of_factor": torch.cholesky_inverse(factor),
+        }  # fmt: skip
+
+    return CallsWithTwo(call)
+
+
+@module(x="batch,9,9")
+def larger_systems():
+    """Of so many columns that their steps are a loop."""
+
+    def call(_, x):
+        x = x + 8 * torch.eye(9)
+        return {"inverse": torch.linalg.inv(x), "factor": torch.linalg.cholesky(x @ x.mT)}
+
+    return Calls(call)
+
+
+@module(x="batch,12")
+def gamma_functions():
+    def call(_, x):
+        inside = x.tanh()
+        parts = [
+            torch.lgamma(x), torch.lgamma(x.abs() * 9), torch.digamma(x.abs() + 0.1), torch.erfinv(inside),
+            torch.special.ndtri(inside / 2 + 0.5), torch.mvlgamma(x.abs() + 3, 3),
+        ]  # fmt: skip
+        return torch.stack(parts, 1)
+
+    return Calls(call)
+
+
+@module(x="batch,5,6")
+def running_extremes():
+    def call(_, x):
+        steps = (4 * x).round()  # with equal elements
+        largest, last = steps.cummax(1)
+        least, place = x.cummin(2)
+        third, where = x.kthvalue(3, 2)
+        parts = [largest, last.float(), least, place.float(), x.logcumsumexp(1), x.cummax(1).values,
+                 third[..., None].expand_as(x), where[..., None].expand_as(x).float(),
+                 x.nanmedian(2, keepdim=True).values.expand_as(x)]  # fmt: skip
+        return torch.stack(parts, 1)
+
+    return Calls(call)
+
+
+@module(x="batch,4,4", y="batch,4,6")
+def written_diagonals():
+    def call(_, x, y):
+        made, moved = x.clone(), y.clone()
+        made.diagonal(dim1=1, dim2=2).copy_(y[..., 0])
+        moved.diagonal(2, 1, 2)[:] = x[:, 0]
+        index = torch.tensor([0, 2, 0])
+        return {
+            "made": made,
+            "moved": moved,
+            "largest": x.index_reduce(1, index, y[:, :3, :4], "amax"),
+            "mean": x.index_reduce(2, index, y[..., :3], "mean", include_self=False),
+        }
+
+    return CallsWithTwo(call)
+
+
+@module(x="batch,5", y="batch,6")
+def bilinear_layer():
+    def call(parts, x, y):
+        return {"layer": parts["a"](x, y), "distance": torch.dist(x[:, 0], x[:, 0] + 1) * y}
+
+    return CallsWithTwo(call, a=nn.Bilinear(5, 6, 4))
+
+
+@module(x="batch,3,9,12")
+def antialiased_images():
+    def call(_, x):
+        return {
+            mode: functional.interpolate(x, (4, 7), mode=mode, antialias=True) for mode in ("bilinear", "bicubic")
+        } | {"by_factor": functional.interpolate(x, scale_factor=0.55, mode="bilinear", antialias=True)}
+
+    return Calls(call)
+
+
+@module(x="batch,8")
+def rounded_numbers():
+    def call(_, x):
+        whole = (x * 4).round()
+        parts = [
+            torch.floor_divide(whole / 10, 0.1), torch.div(x, -0.3, rounding_mode="floor"), torch.copysign(x, whole),
+            torch.signbit(whole).float(), torch.ldexp(x, whole), x.round(decimals=1), (100 * x).round(decimals=-1),
+            x.angle(), torch.isin(whole, torch.tensor([-3.0, 0.0, 2.0])).float(), x // x.flip(1),
+        ]  # fmt: skip
+        return torch.stack(parts, 1)
+
+    return Calls(call)
+
+
 @module(x="batch,5:int64")
 def one_hot_and_loss():
     def call(parts, x):

@@ -570,7 +570,9 @@ class Kernels:
         terms = None if bias is None else self._in(bias)
         layer = _Conv2d(shape.window(), filters.shape[3], groups, packed.address, terms and terms.address)
         layer.activation = ACTIVATIONS[activation]
-        name, layers = ("conv2d", [layer]) if pool is None else ("conv2d_max_pool", [layer, pool.largest(keeps_nan=keeps_nan)])
+        name, layers = (
+            ("conv2d", [layer]) if pool is None else ("conv2d_max_pool", [layer, pool.largest(keeps_nan=keeps_nan)])
+        )
         scratch = self._out(self._machine.call(f"{name}_scratch", *layers))
         out = self._out(len(images), *(pool or shape).out, filters.shape[3])
         self._machine.call(name, *layers, len(images), data.address, out.address, scratch.address)

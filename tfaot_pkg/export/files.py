@@ -36,7 +36,7 @@ def replacing(target: Path) -> Iterator[Path]:
 
 def bytes_of(torch: Any, tensor: Any) -> bytes:
     """Its elements in order, little-endian as PyTorch's machines are."""
-    return bytes(tensor.reshape(-1).view(torch.uint8).numpy().data) if tensor.numel() else b""
+    return bytes(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data) if tensor.numel() else b""
 
 
 def write_archive(path: Path, document: Mapping[str, Any], arrays: list[Any], answers: set[int]) -> None:

@@ -61,9 +61,15 @@ def _unary(opcode: str) -> Callable[[Call], Results]:
         x = call.value("self")
         if not x.is_float and opcode in ("ceil", "floor", "round-nearest-even"):
             return x
-        return call.builder.op(opcode, x)
+        made = call.builder.op(opcode, x)
+        # Of NaN, too, the sign is 0.
+        return made if opcode != "sign" or not x.is_float else _zero_for_nan(call.builder, made)
 
     return function
+
+
+def _zero_for_nan(b: Builder, x: Value) -> Value:
+    return Arithmetic(b, x).where(b.compare("EQ", x, x), x, 0)
 
 
 def _of_floats(opcode: str) -> Callable[[Call], Results]:
@@ -147,13 +153,74 @@ def _div_rounded(call: Call) -> Results:
         return made
     a = Arithmetic(b, made)
     if made.is_float:
-        down = a.unary("floor", made)
-        return down if mode == "floor" else _truncated(a, made)
+        return _floor_of_quotient(call, x, y, made) if mode == "floor" else _truncated(a, made)
     if mode == "trunc" or made.known is not None:
         return made
     rest = a.sub(x, a.mul(made, y))
     is_below = b.map("and", a.compare("NE", rest, 0), b.map("xor", a.compare("LT", rest, 0), a.compare("LT", y, 0)))
     return a.where(is_below, a.sub(made, 1), made)
+
+
+def _floor_of_quotient(call: Call, x: Value, y: Value, quotient: Value) -> Value:
+    """As PyTorch's div_floor_floating, by the rest: 1 // 0.1 is 9 in float32, though the quotient is rounded to 10."""
+    b, a = call.builder, Arithmetic(call.builder, quotient)
+    rest = call.onnx_one("Mod", x, y, fmod=1)
+    made = a.div(a.sub(x, rest), y)
+    is_below = b.map("and", a.compare("NE", rest, 0), b.map("xor", a.compare("LT", rest, 0), a.compare("LT", y, 0)))
+    made = a.where(is_below, a.sub(made, 1), made)
+    down = a.unary("floor", made)
+    down = a.where(a.compare("GT", a.sub(made, down), 0.5), a.add(down, 1), down)
+    # A zero has the sign of the quotient.
+    down = a.where(a.compare("EQ", made, 0), a.mul(quotient, 0), down)
+    return a.where(a.compare("EQ", y, 0), quotient, down)
+
+
+@operator("copysign.Tensor", "copysign.Scalar")
+def _copysign(call: Call) -> Results:
+    x, y = _pair(call, floats=True)
+    a = Arithmetic(call.builder, x)
+    size = a.unary("abs", x)
+    return a.where(_is_negative(call.builder, y), a.unary("negate", size), size)
+
+
+@operator("signbit")
+def _signbit(call: Call) -> Results:
+    b, x = call.builder, call.value("self")
+    return _is_negative(b, x) if x.is_float else b.compare("LT", cast(b, x, "s64"), b.constant(0, "s64"))
+
+
+def _is_negative(b: Builder, x: Value) -> Value:
+    """Of zeros, too; not of NaN, whose sign programs do not keep."""
+    a = Arithmetic(b, x)
+    return b.map("or", a.compare("LT", x, 0), a.compare("LT", a.div(1, x), 0))
+
+
+@operator("angle")
+def _angle(call: Call) -> Results:
+    """Of real numbers."""
+    x = floating(call)
+    a = Arithmetic(call.builder, x)
+    return a.where(a.compare("LT", x, 0), math.pi, a.where(a.compare("EQ", x, x), 0, x))
+
+
+@operator("ldexp.Tensor")
+def _ldexp(call: Call) -> Results:
+    b, x = call.builder, floating(call)
+    other = Arithmetic(b, x).pow(b.constant(2, x.dtype), cast(b, call.value("other"), x.dtype))
+    return b.map("multiply", x, other)
+
+
+@operator("round.decimals")
+def _round_decimals(call: Call) -> Results:
+    x, decimals = call.value("self"), call.whole("decimals", 0)
+    if not x.is_float:
+        if decimals < 0:
+            raise Unsupported("integers with decimals before the point: convert them to floats")
+        return x
+    a, ten = Arithmetic(call.builder, x), 10.0 ** abs(decimals)
+    if decimals < 0:
+        return a.mul(a.unary("round-nearest-even", a.div(x, ten)), ten)
+    return a.div(a.unary("round-nearest-even", a.mul(x, ten)), ten)
 
 
 @operator("trunc")
@@ -418,7 +485,7 @@ def _shrink(call: Call) -> Results:
     x = call.value("self")
     a = Arithmetic(call.builder, x)
     if "threshold" in call.op:
-        return a.where(a.compare("GT", x, call.real("threshold")), x, call.real("value"))
+        return a.where(a.compare("LE", x, call.real("threshold")), call.real("value"), x)
     limit = call.real("lambd", 0.5)
     return call.onnx_one("Shrink", x, lambd=limit, bias=limit if "soft" in call.op else 0.0)
 
@@ -468,7 +535,7 @@ def _full(call: Call) -> Results:
     return b.spread(scalar(b, value, dtype), sizes)
 
 
-@operator("empty.memory_format", "empty_like")
+@operator("empty.memory_format", "empty_like", "empty_permuted")
 def _empty(call: Call) -> Results:
     """Elements that PyTorch leaves open are zeros."""
     b, like = call.builder, call.maybe("self")

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from tfaot_pkg.compiler.affine import plain
 from tfaot_pkg.compiler.attributes import Gather, Scatter
 from tfaot_pkg.compiler.program import ONE, ZERO, Shape, Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.document import Reference
 from tfaot_pkg.frontends.aten_lowering.elementwise import converted, operand
-from tfaot_pkg.frontends.aten_lowering.table import MINUS, Call, Results, operator, sizes_value
+from tfaot_pkg.frontends.aten_lowering.table import MINUS, Call, Resolved, Results, operator, sizes_value
 from tfaot_pkg.frontends.lowering.builder import Builder
-from tfaot_pkg.frontends.lowering.values import Undecided, Value
+from tfaot_pkg.frontends.lowering.values import Undecided, Value, product
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic, cast
 from tfaot_pkg.frontends.onnx_lowering.indexing import take, wrapped
-from tfaot_pkg.frontends.onnx_lowering.moving import cut, join, stretched
+from tfaot_pkg.frontends.onnx_lowering.moving import cut, join, squeezed, stretched
 from tfaot_pkg.frontends.onnx_lowering.products import dot
-from tfaot_pkg.frontends.onnx_lowering.reductions import extreme, maximum, mean, total
+from tfaot_pkg.frontends.onnx_lowering.reductions import extreme, maximum, mean, total, windowed
 
 
 @operator("index_select")
@@ -148,15 +151,21 @@ def _source(call: Call, x: Value) -> Value:
     return source
 
 
-def _by_element(call: Call, x: Value, source: Value, kind: str) -> Value:
-    axis = call.axis("dim", max(x.rank, 1))
-    return call.onnx_one("ScatterElements", x, call.value("index"), source, axis=axis, reduction=kind)
+def _by_element(call: Call, x: Value, source: Value, kind: str, index: Value | None = None) -> Value:
+    axis, index = call.axis("dim", max(x.rank, 1)), call.value("index") if index is None else index
+    return call.onnx_one("ScatterElements", x, index, source, axis=axis, reduction=kind)
 
 
-@operator("scatter_reduce.two")
+@operator("scatter_reduce.two", "index_reduce")
 def _scatter_reduce(call: Call) -> Results:
     b, x = call.builder, call.value("self")
-    name, source = call.text("reduce"), _source(call, x)
+    name, index = call.text("reduce"), call.value("index")
+    if "index_reduce" in call.op:
+        # Each index is that of a whole slice.
+        source, axis = call.value("source"), call.axis("dim", x.rank)
+        index = b.spread(index, source.sizes, [axis])
+    else:
+        source = _source(call, x)
     a = Arithmetic(b, x)
     starts = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "amax": extreme(x.dtype, largest=True),
               "amin": extreme(x.dtype, largest=False)}  # fmt: skip
@@ -164,15 +173,31 @@ def _scatter_reduce(call: Call) -> Results:
         raise Unsupported(f"its reduction {name!r}")
     if not call.flag("include_self"):
         # Places that are written begin anew.
-        x = _by_element(call, x, b.spread(b.constant(starts[name], x.dtype), source.sizes), "none")
-    made = _by_element(call, x, source, "add" if name == "mean" else _REDUCTIONS[name])
+        x = _by_element(call, x, b.spread(b.constant(starts[name], x.dtype), source.sizes), "none", index)
+    made = _by_element(call, x, source, "add" if name == "mean" else _REDUCTIONS[name], index)
     if name != "mean":
         return made
     ones = b.spread(b.constant(1, x.dtype), x.sizes)
     if not call.flag("include_self"):
-        ones = _by_element(call, ones, b.spread(b.constant(0, x.dtype), source.sizes), "none")
-    count = _by_element(call, ones, b.spread(b.constant(1, x.dtype), source.sizes), "add")
+        ones = _by_element(call, ones, b.spread(b.constant(0, x.dtype), source.sizes), "none", index)
+    count = _by_element(call, ones, b.spread(b.constant(1, x.dtype), source.sizes), "add", index)
     return a.div(made, count)
+
+
+@operator("masked_scatter")
+def _masked_scatter(call: Call) -> Results:
+    """`self` with the first elements of `source`, one after the other, where the mask is true."""
+    b, x = call.builder, call.value("self")
+    mask = b.spread(call.value("mask"), x.sizes)
+    count = product(x.sizes)
+    counted = b.convert(b.reshape(mask, [count]), "s64")
+    number = windowed(b, "add", counted, [(plain(count), 1, plain(count + MINUS), 0, 1, 1)], 0)
+    source = call.value("source")
+    source = b.reshape(source, [product(source.sizes)])
+    first = b.constant(0, "s64")
+    place = b.map("maximum", b.map("add", number, b.constant(-1, "s64")), first)
+    place = b.map("minimum", place, b.size(source.sizes[0] + MINUS))
+    return Arithmetic(b, x).where(mask, b.reshape(take(b, source, place, 0), x.sizes), x)
 
 
 # -- bags of embeddings --------------------------------------------------------------------------------------------
@@ -272,6 +297,40 @@ def _sort(call: Call) -> Results:
     return _ordered(call, size, largest=call.flag("descending"))
 
 
+@operator("kthvalue")
+def _kth_value(call: Call) -> Results:
+    b, x, count = call.builder, call.value("self"), call.size("k")
+    axis, ordered = call.axis("dim", x.rank, -1), _ordered(call, count, largest=False)
+    assert isinstance(ordered, tuple)
+    found = (cut(b, each, axis, count + MINUS, count) for each in ordered if isinstance(each, Value))
+    return tuple(each if call.flag("keepdim") else squeezed(b, each, [axis]) for each in found)
+
+
+@operator("nanmedian.dim")
+def _nan_median(call: Call) -> Results:
+    """The lower one of the two in the middle of what is no NaN, which comes last in the order."""
+    b, x = call.builder, call.value("self")
+    axis = call.axis("dim", x.rank)
+    ordered = _ordered(call, x.sizes[axis], largest=False)
+    assert isinstance(ordered, tuple)
+    count = total(b, b.convert(b.compare("EQ", x, x), "s64"), [axis], keep=True)
+    middle = b.map("divide", b.map("maximum", b.map("add", count, b.constant(-1, "s64")), b.constant(0, "s64")),
+                   b.constant(2, "s64"))  # fmt: skip
+    found = (call.onnx_one("GatherElements", each, middle, axis=axis) for each in ordered if isinstance(each, Value))
+    return tuple(each if call.flag("keepdim") else squeezed(b, each, [axis]) for each in found)
+
+
+@operator("median", "nanmedian")
+def _median_of_all(call: Call) -> Results:
+    x = call.value("self")
+    flat = call.builder.reshape(x, [product(x.sizes)])
+    arguments: dict[str, Resolved] = {"self": flat, "dim": 0, "keepdim": False}
+    of_axis = replace(call, arguments=arguments, used=frozenset((0, 1)))
+    found = _nan_median(of_axis) if "nan" in call.op else _median(of_axis)
+    assert isinstance(found, tuple)
+    return found[0]
+
+
 @operator("median.dim")
 def _median(call: Call) -> Results:
     """The lower one of two; NaN if there is one."""
@@ -314,7 +373,11 @@ def _search(call: Call) -> Results:
     limits, wide = (each if dtype is None else b.convert(each, dtype) for each in (limits, wide))
     # So that NaN comes behind all limits.
     above = b.compare("GT" if to_right else "GE", limits, wide)
-    counted = b.convert(b.op("not", above), "s32")
+    below = b.op("not", above)
+    if limits.is_float and (limits.numbers is None or np.isnan(limits.numbers).any()):
+        # NaN among the limits is behind all numbers.
+        below = b.map("and", below, b.map("or", b.compare("EQ", limits, limits), b.compare("NE", wide, wide)))
+    counted = b.convert(below, "s32")
     found = total(b, counted, [counted.rank - 1], keep=False)
     return b.convert(found, "s32" if call.flag("out_int32") else "s64")
 

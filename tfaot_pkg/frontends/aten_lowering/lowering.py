@@ -17,6 +17,7 @@ from tfaot_pkg.frontends.aten_lowering import (
     convolutions,
     elementwise,
     indexing,
+    linear_algebra,
     moving,
     normalizing,
     products,
@@ -24,6 +25,7 @@ from tfaot_pkg.frontends.aten_lowering import (
     reductions,
     sampling,
     sizes,
+    special_functions,
 )
 from tfaot_pkg.frontends.aten_lowering.document import Argument, Input, Module, Node, Other, Reference, Result
 from tfaot_pkg.frontends.aten_lowering.table import Call, Resolved, dtype_of
@@ -33,16 +35,20 @@ from tfaot_pkg.frontends.onnx_lowering.fourier import Parts
 from tfaot_pkg.frontends.onnx_lowering.table import constant_of
 
 FILLED_BY = (
-    attention, complex_numbers, convolutions, elementwise, indexing, moving, normalizing, products, recurrent,
-    reductions, sampling, sizes,
+    attention, complex_numbers, convolutions, elementwise, indexing, linear_algebra, moving, normalizing, products,
+    recurrent, reductions, sampling, sizes, special_functions,
 )  # fmt: skip
 """The modules whose functions are in the table of operators."""
 
 _RANDOM = frozenset(
-    "bernoulli dropout exponential geometric log_normal multinomial native_dropout normal poisson rand rand_like "
-    "randint randint_like randn randn_like randperm uniform".split()
+    "bernoulli cauchy dropout exponential geometric log_normal multinomial native_dropout normal normal_functional "
+    "poisson rand rand_like randint randint_like randn randn_like randperm uniform".split()
 )
 _BY_VALUES = frozenset("nonzero masked_select unique unique2 _unique2 unique_dim unique_consecutive item".split())
+_TRAINING = frozenset(
+    "_batch_norm_with_update _batch_norm_with_update_functional _native_batch_norm_legit "
+    "_native_batch_norm_legit_functional native_batch_norm".split()
+)
 _PACKED = frozenset(("lstm.data", "gru.data", "rnn_tanh.data", "rnn_relu.data"))
 _ASSERTIONS = (
     "aten._assert_scalar.default", "aten._assert_tensor_metadata.default", "aten._assert_async.msg",
@@ -180,6 +186,8 @@ def _without_lowering(op: str) -> str:
             "its results are random, and those of a package are not: give the numbers as an input, or export the "
             "model in evaluation mode"
         )
+    if name in _TRAINING:
+        return "it is in training mode: export the model in evaluation mode, model.eval()"
     if name in _BY_VALUES:
         return (
             "the number of its results depends on the values of the model's inputs: use a mask and torch.where, or "

@@ -48,7 +48,7 @@ def _transpose(call: Call) -> Results:
 @operator("squeeze", "squeeze.dim", "squeeze.dims")
 def _squeeze(call: Call) -> Results:
     x = call.value("self")
-    axes = call.axes("dim", x.rank) if call.has("dim") else range(x.rank)
+    axes = call.axes("dim", x.rank) if call.wholes("dim") else range(x.rank) if call.op.endswith("default") else ()
     # Axes of another size stay.
     return squeezed(call.builder, x, [axis for axis in axes if x.sizes[axis] == ONE])
 
@@ -174,6 +174,23 @@ def _diagonal(call: Call) -> Results:
     rows, columns = (call.number(size, "the sizes of the matrix") for size in x.sizes[-2:])
     places = np.diagonal(np.arange(rows * columns).reshape(rows, columns), offset)
     return take(b, b.reshape(x, [*x.sizes[:-2], Size(rows * columns)]), known(places, "s64"), len(others))
+
+
+@operator("diagonal_scatter")
+def _diagonal_scatter(call: Call) -> Results:
+    """`self` with `src` in place of a diagonal."""
+    b, x, offset = call.builder, call.value("self"), call.whole("offset", 0)
+    one, two = call.axis("dim1", x.rank, 0), call.axis("dim2", x.rank, 1)
+    order = [*(axis for axis in range(x.rank) if axis not in (one, two)), one, two]
+    moved = b.transpose(x, order)
+    rows, columns = (call.number(size, "the sizes of the matrix") for size in moved.sizes[-2:])
+    places = np.arange(rows * columns)
+    places[np.diagonal(places.reshape(rows, columns), offset)] = rows * columns + np.arange(
+        len(np.diagonal(places.reshape(rows, columns), offset))
+    )
+    both = join(b, [b.reshape(moved, [*moved.sizes[:-2], Size(rows * columns)]), call.value("src")], x.rank - 2)
+    made = b.reshape(take(b, both, known(places, "s64"), x.rank - 2), moved.sizes)
+    return b.transpose(made, [order.index(axis) for axis in range(x.rank)])
 
 
 @operator("select.int")

@@ -63,6 +63,16 @@ def _group_norm(call: Call) -> Results:
     return made, *(b.reshape(each, [x.sizes[0], Size(groups)]) for each in (average, inverse))
 
 
+@operator("_native_batch_norm_legit.no_stats")
+def _batch_norm_of_batch(call: Call) -> Results:
+    """With the statistics of the batch, as layers without running ones have in evaluation, too."""
+    b, x = call.builder, call.value("input")
+    axes = [axis for axis in range(x.rank) if axis != 1]
+    made, average, inverse = normalized(b, x, axes, call.real("eps", 1e-5))
+    made = _scaled(b, made, call.maybe("weight"), call.maybe("bias"), channels=True)
+    return made, *(b.reshape(each, [x.sizes[1]]) for each in (average, inverse))
+
+
 @operator("_native_batch_norm_legit_no_training", "batch_norm", "instance_norm")
 def _batch_norm(call: Call) -> Results:
     b, x = call.builder, call.value("input")

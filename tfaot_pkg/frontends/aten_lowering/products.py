@@ -7,10 +7,11 @@ import math
 from tfaot_pkg.frontends.aten_lowering.reductions import norm
 from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator
 from tfaot_pkg.frontends.lowering.builder import Builder
-from tfaot_pkg.frontends.lowering.values import Value
+from tfaot_pkg.frontends.lowering.values import Value, product
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.moving import element, join, stretched
 from tfaot_pkg.frontends.onnx_lowering.products import dense, is_layer, matmul
+from tfaot_pkg.frontends.onnx_lowering.reductions import total
 
 
 def affine(b: Builder, x: Value, weight: Value, bias: Value | None) -> Value:
@@ -60,7 +61,33 @@ def _cdist(call: Call) -> Results:
     a, order = Arithmetic(b, difference), call.real("p", 2.0)
     if math.isinf(order):  # PyTorch leaves NaN out of the largest difference, but not out of norms
         difference = a.where(a.compare("EQ", difference, difference), difference, 0)
+    if order == 0:  # NaN counts as itself, where a norm counts it as one
+        differs = a.where(
+            a.compare("EQ", difference, difference), b.convert(a.compare("NE", difference, 0), x.dtype), difference
+        )
+        return total(b, differs, [difference.rank - 1], keep=False)
     return norm(b, difference, [difference.rank - 1], order, keep=False)
+
+
+@operator("dist")
+def _dist(call: Call) -> Results:
+    b = call.builder
+    difference = b.map("subtract", call.value("self"), call.value("other"))
+    return norm(b, difference, list(range(difference.rank)), call.real("p", 2.0), keep=False)
+
+
+@operator("_trilinear")
+def _trilinear(call: Call) -> Results:
+    """The product of three arrays with new axes of size 1, added up over `sumdim`; that of nn.Bilinear is a layer."""
+    b, names = call.builder, ("i1", "i2", "i3")
+    one, two, three = (call.value(name) for name in names)
+    new, summed = [call.wholes(f"expand{place}") for place in (1, 2, 3)], call.wholes("sumdim")
+    if (*map(tuple, new), tuple(summed)) == ((1, 3), (0,), (1, 2), (2, 3)):
+        pairs = b.map("multiply", stretched(b, one, [2]), stretched(b, three, [1]))
+        rows = b.reshape(pairs, [pairs.sizes[0], product(pairs.sizes[1:])])
+        return affine(b, rows, b.reshape(two, [two.sizes[0], product(two.sizes[1:])]), None)
+    wide = [stretched(b, each, axes) for each, axes in zip((one, two, three), new, strict=True)]
+    return total(b, b.map("multiply", b.map("multiply", *wide[:2]), wide[2]), summed, keep=False)
 
 
 @operator("linalg_cross")

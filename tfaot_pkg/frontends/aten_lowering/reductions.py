@@ -179,6 +179,26 @@ def _up_to_each(x: Value, axis: int) -> list[Side]:
     return window
 
 
+@operator("logcumsumexp")
+def _log_sum_exp_up_to_each(call: Call) -> Results:
+    b, x = call.builder, call.value("self")
+    if not x.rank:
+        return x
+    number = Shape(x.dtype, ())
+
+    def together(pair: Sequence[Value]) -> list[Value]:
+        a, (one, two) = Arithmetic(b, pair[0]), pair
+        # Equal infinities are not apart.
+        apart = a.where(a.compare("EQ", one, two), 0, a.unary("abs", a.sub(one, two)))
+        return [a.add(a.max(one, two), a.unary("log-plus-one", a.exp(a.unary("negate", apart))))]
+
+    window = tuple(_up_to_each(x, call.axis("dim", x.rank)))
+    return b.op(
+        "reduce-window", x, b.constant(-math.inf, x.dtype), attributes=Windows(window=window),
+        regions=[b.region([number, number], together)],
+    )  # fmt: skip
+
+
 @operator("cummax", "cummin")
 def _running_extreme(call: Call) -> Results:
     """The largest element up to each, and its last place. NaN is above (below) all, as in PyTorch."""

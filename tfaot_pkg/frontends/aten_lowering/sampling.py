@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tfaot_pkg.compiler.program import Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator, sizes_value
 from tfaot_pkg.frontends.lowering.values import known
@@ -15,18 +17,23 @@ _PADDING = ("zeros", "border", "reflection")
     "upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec", "upsample_linear1d.vec",
     "upsample_bilinear2d.vec", "upsample_trilinear3d.vec", "upsample_bicubic2d.vec", "upsample_nearest1d",
     "upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d",
-    "upsample_bicubic2d",
+    "upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bilinear2d_aa.vec", "_upsample_bicubic2d_aa",
+    "_upsample_bicubic2d_aa.vec",
 )  # fmt: skip
 def _upsample(call: Call) -> Results:
     is_vector = call.op.endswith(".vec")
     x = call.value("input" if is_vector else "self")
-    name = call.op.split(".")[1].removeprefix("upsample_")[:-2]
-    mode, aligned = _MODES[name], call.flag("align_corners")
+    name = call.op.split(".")[1].removeprefix("_").removeprefix("upsample_")
+    mode, aligned = _MODES[name.removesuffix("_aa")[:-2]], call.flag("align_corners")
     place = "asymmetric" if mode == "nearest" else "align_corners" if aligned else "half_pixel"
-    attributes = {"mode": mode, "coordinate_transformation_mode": place, "nearest_mode": "floor"}
-    factors = call.get("scale_factors")
-    if isinstance(factors, tuple):
-        scales = [float(each) for each in factors if isinstance(each, int | float)]
+    attributes: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": place, "nearest_mode": "floor"}
+    if name.endswith("_aa"):
+        if aligned:
+            raise Unsupported("antialias with align_corners, where PyTorch's places are not those of the corners")
+        # As in Pillow: kernels are cut at the edges, and that of cubics is another one.
+        attributes |= {"antialias": 1, "exclude_outside": 1, "cubic_coeff_a": -0.5}
+    scales = _scales(call, x.rank - 2)
+    if scales:
         if not aligned:
             # The factors themselves are the scales of places, also where they give no whole number of elements.
             return call.onnx_one("Resize", x, None, known([1, 1, *scales], "f32"), None, **attributes)
@@ -35,6 +42,15 @@ def _upsample(call: Call) -> Results:
     else:
         wanted = call.sizes("output_size")
     return call.onnx_one("Resize", x, None, None, sizes_value([*x.sizes[:2], *wanted]), **attributes)
+
+
+def _scales(call: Call, axes: int) -> list[float]:
+    """One for each axis of space; none if the sizes of the result decide."""
+    given = call.get("scale_factors")
+    if not isinstance(given, tuple):
+        given = tuple(call.get(name) for name in ("scales", "scales_d", "scales_h", "scales_w") if call.has(name))
+    scales = [float(each) for each in given if isinstance(each, int | float)]
+    return scales if len(scales) == axes else []
 
 
 @operator("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")

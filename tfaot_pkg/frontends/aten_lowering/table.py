@@ -150,7 +150,7 @@ class Call:
     def axes(self, name: str, rank: int) -> list[int]:
         """The axes that an argument names; all of them if it is missing or empty."""
         found = self.wholes(name)
-        return sorted({axis_of(each, rank) for each in found}) if found else list(range(rank))
+        return sorted({axis_of(each, rank) for each in found}) if found and rank else list(range(rank))
 
     def dtype(self, name: str = "dtype") -> str | None:
         found = self.get(name)

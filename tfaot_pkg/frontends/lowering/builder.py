@@ -233,8 +233,12 @@ class Builder:
 
     def together(self, *values: Value) -> tuple[Size, ...]:
         """The sizes of an operation element by element. Raises Unsupported if operands do not fit."""
-        rank = max(each.rank for each in values)
-        rows = [(*[Size(1)] * (rank - each.rank), *each.sizes) for each in values]
+        return self.fitted(*(each.sizes for each in values))
+
+    def fitted(self, *sizes: Sequence[Size]) -> tuple[Size, ...]:
+        """What arrays of these sizes are repeated to, as in NumPy."""
+        rank = max(map(len, sizes))
+        rows = [(*[Size(1)] * (rank - len(each)), *each) for each in sizes]
         return tuple(_common(sizes) for sizes in zip(*rows, strict=True))
 
     def map(self, opcode: str, *values: Value, attributes: Attributes = NO_ATTRIBUTES) -> Value:

@@ -1,0 +1,154 @@
+"""Determinants, systems of linear equations, inverses and Cholesky factors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfaot_pkg.compiler.program import ONE, Size, Unsupported
+from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator
+from tfaot_pkg.frontends.lowering.builder import Builder
+from tfaot_pkg.frontends.lowering.values import Value, product
+from tfaot_pkg.frontends.onnx_lowering.determinants import eliminated, stepwise
+from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
+from tfaot_pkg.frontends.onnx_lowering.moving import cut, join
+from tfaot_pkg.frontends.onnx_lowering.reductions import total
+
+
+def _size(call: Call, x: Value) -> int:
+    """Of square matrices."""
+    if x.rank < 2 or x.sizes[-1] != x.sizes[-2]:
+        raise Unsupported("its input is no square matrix")
+    return call.number(x.sizes[-1], "the size of its matrices")
+
+
+def _flat(b: Builder, x: Value) -> Value:
+    """Matrices one after the other."""
+    return b.reshape(x, [product(x.sizes[:-2]), *x.sizes[-2:]])
+
+
+def _without_factors(call: Call, *found: Value) -> tuple[Value | None, ...]:
+    """The results, of which those of LAPACK behind the first ones (factors, pivots, what failed) are not computed."""
+    if any(place >= len(found) for place in call.used):
+        raise Unsupported("the factors, pivots or errors that it returns beside the answer")
+    return (*found, *[None] * 3)
+
+
+@operator("_linalg_det")
+def _det(call: Call) -> Results:
+    b, x = call.builder, call.value("A")
+    a, matrices = Arithmetic(b, x), _flat(b, x)
+
+    def step(number: Value, state: Sequence[Value]) -> list[Value]:
+        left, pivot = eliminated(b, number, state[0])
+        return [left, a.mul(state[1], pivot)]
+
+    ones = b.spread(b.constant(1, x.dtype), matrices.sizes[:1])
+    made = stepwise(b, _size(call, x), [matrices, ones], step)
+    return _without_factors(call, b.reshape(made[1], x.sizes[:-2]))
+
+
+@operator("_linalg_slogdet")
+def _slogdet(call: Call) -> Results:
+    """The sign, and the logarithm of the size."""
+    b, x = call.builder, call.value("A")
+    a, matrices = Arithmetic(b, x), _flat(b, x)
+
+    def step(number: Value, state: Sequence[Value]) -> list[Value]:
+        left, pivot = eliminated(b, number, state[0])
+        sign, logarithm = a.unary("sign", pivot), a.log(a.unary("abs", pivot))
+        return [left, a.mul(state[1], sign), a.add(state[2], logarithm)]
+
+    one, zero = (b.spread(b.constant(each, x.dtype), matrices.sizes[:1]) for each in (1, 0))
+    made = stepwise(b, _size(call, x), [matrices, one, zero], step)
+    return _without_factors(call, *(b.reshape(each, x.sizes[:-2]) for each in made[1:]))
+
+
+def _solved(call: Call, x: Value, right: Value) -> Value:
+    """The solutions of `x` times them = `right`, [..., size, n]: elimination in all rows, with row exchanges."""
+    b, size = call.builder, _size(call, x)
+    batch = b.fitted(x.sizes[:-2], right.sizes[:-2])
+    x, right = (b.spread(each, [*batch, *each.sizes[-2:]]) for each in (x, right))
+    both = join(b, [_flat(b, x), _flat(b, right)], 2)
+    (made,) = stepwise(b, size, [both], lambda step, state: [eliminated(b, step, state[0], all_rows=True)[0]])
+    return b.reshape(cut(b, made, 2, Size(size), both.sizes[2]), [*batch, *right.sizes[-2:]])
+
+
+def _unit(b: Builder, size: int, dtype: str) -> Value:
+    row, column = (b.iota("s64", [Size(size), Size(size)], axis) for axis in (0, 1))
+    return b.convert(b.compare("EQ", row, column), dtype)
+
+
+@operator("linalg_inv_ex")
+def _inverse(call: Call) -> Results:
+    x = call.value("A")
+    unit = _unit(call.builder, _size(call, x), x.dtype)
+    return _without_factors(call, _solved(call, x, call.builder.spread(unit, x.sizes)))
+
+
+@operator("_linalg_solve_ex")
+def _solve(call: Call) -> Results:
+    b, x, right = call.builder, call.value("A"), call.value("B")
+    # One vector for each matrix, as torch.linalg.solve sees it.
+    is_vector = right.rank == 1 or (right.rank == x.rank - 1 and right.sizes == x.sizes[:-1])
+    right = b.reshape(right, [*right.sizes, ONE]) if is_vector else right
+    if call.get("left") is False:
+        made = _swapped(b, _solved(call, _swapped(b, x), _swapped(b, right)))
+    else:
+        made = _solved(call, x, right)
+    return _without_factors(call, b.reshape(made, made.sizes[:-1]) if is_vector else made)
+
+
+@operator("linalg_solve_triangular")
+def _solve_triangular(call: Call) -> Results:
+    b, x, right = call.builder, call.value("self"), call.value("B")
+    x = _triangle(b, x, is_upper=call.flag("upper"), is_unit=call.flag("unitriangular"))
+    if call.get("left") is False:
+        return _swapped(b, _solved(call, _swapped(b, x), _swapped(b, right)))
+    return _solved(call, x, right)
+
+
+def _swapped(b: Builder, x: Value) -> Value:
+    """The last two axes."""
+    return b.transpose(x, [*range(x.rank - 2), x.rank - 1, x.rank - 2])
+
+
+def _triangle(b: Builder, x: Value, *, is_upper: bool, is_unit: bool = False) -> Value:
+    row, column = (b.iota("s64", x.sizes[-2:], axis) for axis in (0, 1))
+    a = Arithmetic(b, x)
+    x = a.where(b.compare("LE" if is_upper else "GE", row, column), x, 0)
+    return a.where(b.compare("EQ", row, column), 1, x) if is_unit else x
+
+
+@operator("linalg_cholesky_ex", "cholesky")
+def _cholesky(call: Call) -> Results:
+    """The factor of the lower triangle, column by column; NaN if the matrix is not positive definite."""
+    b, x, is_upper = call.builder, call.value("self"), call.flag("upper")
+    a, matrices = Arithmetic(b, x), _flat(b, x)
+    matrices = _swapped(b, matrices) if is_upper else matrices
+    place = b.iota("s64", matrices.sizes[1:2], 0)
+
+    def step(number: Value, state: Sequence[Value]) -> list[Value]:
+        left, made = state
+        now = b.convert(number, "s64")
+        is_now = b.compare("EQ", place, now)
+        column = total(b, a.where(is_now, left, 0), [2], keep=False)
+        pivot = total(b, a.where(is_now, column, 0), [1], keep=True)
+        column = a.where(b.compare("GE", place, now), a.div(column, a.unary("sqrt", pivot)), 0)
+        tall, wide = (b.reshape(column, [column.sizes[0], *each]) for each in
+                      ([column.sizes[1], ONE], [ONE, column.sizes[1]]))  # fmt: skip
+        return [a.sub(left, a.mul(tall, wide)), a.where(is_now, tall, made)]
+
+    zeros = b.spread(b.constant(0, x.dtype), matrices.sizes)
+    _, made = stepwise(b, _size(call, x), [matrices, zeros], step)
+    made = b.reshape(_swapped(b, made) if is_upper else made, x.sizes)
+    return made if call.op.endswith("cholesky.default") else _without_factors(call, made)
+
+
+@operator("cholesky_solve", "cholesky_inverse")
+def _cholesky_solve(call: Call) -> Results:
+    b, is_upper = call.builder, call.flag("upper")
+    is_inverse = "inverse" in call.op
+    factor = _triangle(b, call.value("self" if is_inverse else "input2"), is_upper=is_upper)
+    right = b.spread(_unit(b, _size(call, factor), factor.dtype), factor.sizes) if is_inverse else call.value("self")
+    lower, upper = (_swapped(b, factor), factor) if is_upper else (factor, _swapped(b, factor))
+    return _solved(call, upper, _solved(call, lower, right))
