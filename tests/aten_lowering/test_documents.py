@@ -20,7 +20,7 @@ from tfaot_pkg.compiler.program import Symbol, Unsupported
 from tfaot_pkg.errors import ModelError
 from tfaot_pkg.export.drawn_numbers import floats_of
 from tfaot_pkg.frontends.aten_lowering.lowering import lower
-from tfaot_pkg.frontends.frozen.aten_file import read_answers, read_classes, read_module
+from tfaot_pkg.frontends.frozen.aten_file import read_answers, read_classes, read_document, read_module
 from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.spec.rules import INPUT_CLASSES
 from tfaot_pkg.verify.inputs import drawn
@@ -223,13 +223,24 @@ def test_sizes_beyond_those_of_the_export_are_rejected() -> None:
 
 
 @pytest.mark.parametrize("name", ["boundary", "subnormal"])
-def test_stored_answers_have_both_orders_of_equal_elements(name: str) -> None:
-    """PyTorch documents none for `topk`; a program takes the first one first. Distances below 1e-19 are equal."""
-    path = ARTIFACTS / "answered" / "neighbours.aten"
-    program = lowered(read_module(path))
-    (found,) = (each for each in read_classes(path) if each.name == name and each.sizes == {"n": 9})
+@pytest.mark.parametrize(
+    ("file", "sizes", "output"),
+    [
+        ("neighbours", {"n": 9}, "places"),
+        ("places_of_equal_numbers", {}, "third"),
+        ("places_of_equal_numbers", {}, "median"),
+    ],
+)
+def test_stored_answers_have_both_orders_of_equal_elements(
+    file: str, sizes: dict[str, int], output: str, name: str
+) -> None:
+    """PyTorch documents none; a program takes the first one first. Distances and numbers below 1e-19 are equal."""
+    path = ARTIFACTS / "answered" / f"{file}.aten"
+    program, outputs = lowered(read_module(path)), read_document(path).outputs
+    (found,) = (each for each in read_classes(path) if each.name == name and each.sizes == sizes)
     whole = max(found.runs, key=lambda run: run.rows)
-    *_, places = interpret.run(program, whole.rows, [found.inputs["x"]], found.sizes)
-    low, high = (whole.beside[f"{end}/places"][0] for end in ("low", "high"))
-    assert (places != whole.outputs["places"][0]).any()
+    ours = interpret.run(program, whole.rows, [found.inputs["x"]], found.sizes)
+    places = ours[[each.name for each in outputs].index(output)]
+    low, high = (whole.beside[f"{end}/{output}"][0] for end in ("low", "high"))
+    assert (low != high).any()
     assert ((low <= places) & (places <= high)).all()

@@ -861,6 +861,17 @@ def one_hot_and_loss():
     return Calls(call, a=nn.Linear(15, 3))
 
 
+@module(x="batch,6")
+def places_of_equal_numbers():
+    """Squares of very small and large numbers are equal; PyTorch names the place of any."""
+
+    def call(_, x):
+        x = x.square()
+        return {"third": x.kthvalue(3)[1], "median": x.median(1, keepdim=True)[1]}
+
+    return Calls(call)
+
+
 def every():
     scripts = ("gru_tagger", "lstm_tagger")
     others = {name: each for name, each in torch_networks.NETWORKS.items() if name not in scripts}

@@ -63,14 +63,16 @@ class ModelRuns:
         return [each.detach().cpu().contiguous().numpy() for each in found.values()]
 
     def in_order(self, inputs: Mapping[str, Any], size: int, *, first: bool) -> tuple[Any, list[Any]]:
-        """As `batched`, with the `first` or the last of equal elements first in a `topk` or a sort that is not stable.
+        """As `batched`, with the `first` or the last of equal elements first where PyTorch has any of them first.
 
         PyTorch documents no order of them, and packages have one of these.
         """
         from torch.utils._python_dispatch import TorchDispatchMode
 
         aten = self._torch.ops.aten
-        operators = (aten.topk.default, aten.sort.default, aten.sort.stable)
+        operators = (
+            aten.topk.default, aten.sort.default, aten.sort.stable, aten.kthvalue.default, aten.median.dim
+        )  # fmt: skip
 
         class Ordered(TorchDispatchMode):  # type: ignore[misc]  # PyTorch is not there when types are checked
             def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -83,9 +85,16 @@ class ModelRuns:
                 descending = found.get("largest", True) if is_topk else found.get("descending", False)
                 given = x if first else x.flip(axis)
                 values, places = aten.sort.stable(given, stable=True, dim=axis, descending=descending)
+                places = places if first else x.shape[axis] - 1 - places
                 if is_topk:
-                    values, places = (each.narrow(axis, 0, found["k"]) for each in (values, places))
-                return values, places if first else x.shape[axis] - 1 - places
+                    return values.narrow(axis, 0, found["k"]), places.narrow(axis, 0, found["k"])
+                if func in (aten.sort.default, aten.sort.stable):
+                    return values, places
+                place = found["k"] - 1 if func is aten.kthvalue.default else (x.shape[axis] - 1) // 2
+                kept = [each.narrow(axis, place, 1) for each in (values, places)]
+                if func is aten.median.dim and x.is_floating_point():  # NaN is the median of what has one
+                    kept = [func(x, axis, keepdim=True)[n].where(x.isnan().any(axis, True), kept[n]) for n in (0, 1)]
+                return tuple(kept if found.get("keepdim") else [each.squeeze(axis) for each in kept])
 
         with Ordered():
             return self.batched(inputs, size)

@@ -21,8 +21,8 @@ from tfaot_pkg.worker_program.messages.open_results import watched
 _FIRST = {"addmm": ("mat1", "mat2"), "baddbmm": ("batch1", "batch2"), "searchsorted": ("self",)}
 """The operands that come first, because they have the rows, or are what is searched for."""
 _WITH_PLACES = frozenset(("max", "min"))
-_SORTS = frozenset(("sort", "topk"))
-_OF_AXIS = frozenset(("argmax", "argmin", "max", "median", "min", *_SORTS))
+_SORTS = frozenset(("kthvalue", "median", "sort", "topk"))
+_OF_AXIS = frozenset(("argmax", "argmin", "max", "min", *_SORTS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

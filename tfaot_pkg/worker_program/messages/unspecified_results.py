@@ -22,7 +22,7 @@ _SORTS = _named(
     "Unique UniqueV2 XlaKeyValueSort XlaSort XlaVariadicSort",
     "ArgMax ArgMin Hardmax NonMaxSuppression TopK Unique",
     "sort",
-    "argmax argmin argsort max median min sort topk",
+    "argmax argmin argsort kthvalue max median min sort topk",
 )
 _SUMS = _named(
     "AddN AvgPool AvgPool3D BatchMatMul BatchMatMulV2 BatchMatMulV3 BiasAdd ComplexAbs Conv2D Conv2DBackpropInput "
