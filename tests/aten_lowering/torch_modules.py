@@ -746,6 +746,35 @@ def written_arrays():
     return CallsWithTwo(call)
 
 
+@module(x="batch,3")
+def sizes_that_python_takes_for_numbers():
+    """len(x) is a number for torch.export, unless it reads the bytecode."""
+
+    def call(_, x):
+        made = torch.zeros(len(x), dtype=x.dtype)
+        return made + x.sum(1) * x.shape[1]
+
+    return Calls(call)
+
+
+@module(x="batch,2,8,8")
+def spectral_convolution():
+    """Of a Fourier neural operator: the lowest frequencies times weights, in an array of complex zeros."""
+
+    class Spectral(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(2, 3, 4, 3, dtype=torch.cfloat))
+
+        def forward(self, x):
+            spectrum = torch.fft.rfft2(x, norm="forward")
+            made = torch.zeros((x.shape[0], 3, 8, 5), dtype=torch.cfloat)
+            made[:, :, 2:6, :3] = torch.einsum("bihw,iohw->bohw", spectrum[:, :, 2:6, :3], self.weight)
+            return torch.fft.irfft2(made, s=(8, 8), norm="forward")
+
+    return Spectral()
+
+
 @module(x="batch,4,4", y="batch,4,3")
 def linear_systems():
     def call(_, x, y):

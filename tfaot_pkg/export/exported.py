@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from typing import Any
 
@@ -23,7 +24,7 @@ def exported(torch: Any, model: Any, names: list[str], examples: list[Any], axes
         said = ", ".join(f"{name}={','.join(map(str, each))}" for name, each in zip(names, axes, strict=True))
         raise ExportError(
             f"torch.export does not take the model: {error}\n(inputs: {said}; write a number for an axis that cannot "
-            "vary, or export torch.jit.trace(model, inputs) instead)"
+            "vary, or export torch.jit.trace(model, inputs) or what torch.onnx.export(..., dynamo=False) writes)"
         ) from error
 
 
@@ -33,7 +34,7 @@ def _by_torch(torch: Any, model: Any, examples: tuple[Any, ...], axes: list[Axes
         return torch.export.export(model, examples, **options)
     except Exception as error:
         # The text tells: releases raise several private types for it.
-        if "Constraints violated" not in str(error):
+        if not any(each in str(error) for each in ("Constraints violated", "Specializations unexpectedly required")):
             raise
         first = error
     deferred = "prefer_deferred_runtime_asserts_over_guards"
@@ -42,9 +43,13 @@ def _by_torch(torch: Any, model: Any, examples: tuple[Any, ...], axes: list[Axes
     elif deferred in inspect.signature(torch.export.export).parameters:
         # Conditions that hold at all sizes, which PyTorch cannot see, become assertions.
         options[deferred] = True
-    else:
-        raise first
-    return torch.export.export(model, examples, **options)
+    # Python's own functions, such as len(x), give numbers; what reads the bytecode sees sizes there, too.
+    for each in (options, {"dynamic_shapes": options["dynamic_shapes"], "strict": True}):
+        with contextlib.suppress(Exception):  # the author's code raises whatever it likes; the first error tells most
+            made = torch.export.export(model, examples, **each)
+            if not any(type(constant).__name__ == "FakeTensor" for constant in made.constants.values()):
+                return made
+    raise first
 
 
 def _dynamic(torch: Any, axes: list[Axes], limits: Limits, unlimited: int | None) -> tuple[dict[int, Any], ...]:

@@ -18,10 +18,11 @@ from tfaot_pkg.frontends.onnx_lowering.moving import element, join, stretched
 
 _LINEAR = frozenset(
     "add.Scalar add.Tensor alias cat clone constant_pad_nd contiguous copy cumsum detach diagonal expand flip "
-    "flatten.using_ints gather index.Tensor index_add index_put index_select lift_fresh_copy mean mean.dim narrow neg "
-    "pad permute repeat reshape roll rsub.Scalar scatter.src scatter_add select.int slice.Tensor split.Tensor "
-    "split_with_sizes squeeze squeeze.dim squeeze.dims stack sub.Scalar sub.Tensor sum sum.dim_IntList t transpose.int "
-    "tril triu unbind.int unflatten.int unfold unsqueeze view where.self _unsafe_index.Tensor _unsafe_view".split()
+    "flatten.using_ints gather index.Tensor index_add index_put index_select lift_fresh_copy mean mean.dim narrow "
+    "neg pad permute repeat reshape roll rsub.Scalar scatter.src scatter_add select.int select_scatter "
+    "slice.Tensor slice_scatter split.Tensor split_with_sizes squeeze squeeze.dim squeeze.dims stack sub.Scalar "
+    "sub.Tensor sum sum.dim_IntList t transpose.int tril triu unbind.int unflatten.int unfold unsqueeze view "
+    "where.self _unsafe_index.Tensor _unsafe_view".split()
 )
 """Operators of which each part of the result is the same operator on that part of the operands."""
 _SETTINGS = frozenset("alpha condition dim index indices value dims dtype size sizes".split())
@@ -89,6 +90,27 @@ def parts(call: Call, name: str) -> Parts:
         return Parts(*(call.builder.constant(each, dtype) for each in (found.real, found.imag)))
     real = floating(call, name)
     return Parts(real, call.builder.spread(call.builder.constant(0, real.dtype), real.sizes))
+
+
+@_on("full", "full_like", "new_full", "new_zeros", "ones", "ones_like", "zeros", "zeros_like")
+def _full(call: Call) -> Results:
+    b, like, wanted = call.builder, call.get("self"), call.get("dtype")
+    if isinstance(like, Parts) and not isinstance(wanted, ElementType):
+        dtype = like.real.dtype
+    else:
+        names = {name: dtype for dtype, name in TYPES.items()}
+        if not isinstance(wanted, ElementType) or wanted.name not in names:
+            raise Unsupported("an array of other elements like one of complex numbers")
+        dtype = names[wanted.name]
+    name = call.op.split(".")[1]
+    value = 0.0 if "zeros" in name else 1.0 if "ones" in name else call.get("fill_value")
+    if not isinstance(value, int | float | complex):
+        raise Unsupported("its number is computed")
+    if name.endswith("_like"):
+        sizes = list(like.real.sizes if isinstance(like, Parts) else call.value("self").sizes)
+    else:
+        sizes = call.sizes("size")
+    return Parts(*(b.spread(b.constant(each, dtype), sizes) for each in (value.real, value.imag)))
 
 
 def _imaginary(x: Parts) -> Value:
