@@ -56,6 +56,19 @@ def test_the_largest_difference_of_points_leaves_nan_out_as_in_pytorch() -> None
     assert np.isnan(found[0, :14]).all() and found[0, 14:21].tolist() == [0, 3, 3, 3, 3, 3, 3]
 
 
+def test_points_that_are_nowhere_are_at_the_edge_as_in_pytorch() -> None:
+    """torch.nn.functional.grid_sample of PyTorch 2.13: NaN, and an infinity that is reflected, is the first element."""
+    module = read_module(ARTIFACTS / "places_beyond_images.aten")
+    x, y = np.arange(1, 41, dtype=np.float32).reshape(1, 2, 4, 5), np.zeros((1, 3, 6, 2), np.float32)
+    y[0, 0, 0], y[0, 0, 1, 0], y[0, 0, 2, 0] = np.nan, np.inf, -np.inf
+    (found,) = interpret.run(lowered(module), 1, [x, y], {})
+    bilinear, reflected, nearest, nearest_reflected, volume = found[0, :, 0, 0]
+    assert bilinear[:3].tolist() == [1, 12.5, 8.5]
+    assert reflected[:3].tolist() == [1, 8.5, 8.5]
+    assert nearest[0] == nearest_reflected[0] == 1
+    assert volume[0] == 20
+
+
 def test_nan_and_infinity_are_pytorchs() -> None:
     """torch.floor_divide, div and copysign of PyTorch 2.13."""
     module = read_module(ARTIFACTS / "rounded_numbers.aten")

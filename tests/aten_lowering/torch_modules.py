@@ -775,6 +775,20 @@ def spectral_convolution():
     return Spectral()
 
 
+@module(x="batch,2,4,5", y="batch,3,6,2")
+def places_beyond_images():
+    def call(_, x, y):
+        kinds = [(mode, padding) for mode in ("bilinear", "nearest") for padding in ("border", "reflection")]
+        found = [functional.grid_sample(x, 2 * y, mode=mode, padding_mode=padding, align_corners=False)
+                 for mode, padding in kinds]  # fmt: skip
+        volume = functional.grid_sample(
+            x[:, :, None], torch.cat([y, y[..., :1]], -1)[:, None], padding_mode="border", align_corners=False
+        )
+        return torch.stack([*found, volume[:, :, 0]], 1)
+
+    return CallsWithTwo(call)
+
+
 @module(x="batch,4,4", y="batch,4,3")
 def linear_systems():
     def call(_, x, y):

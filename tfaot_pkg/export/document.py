@@ -15,6 +15,11 @@ from .files import bytes_of
 from .framework import dtype_name
 from .nodes import arguments_of, line_of, module_of, operator_name
 
+STORED = frozenset(
+    "bool uint8 int8 uint16 int16 uint32 int32 uint64 int64 bfloat16 float16 float32 float64 complex64 "
+    "complex128".split()
+)
+"""Element types of arrays in a file."""
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -132,6 +137,8 @@ class Program:
         place = self._places.get(key)
         same = None if place is None else self._arrays[place]
         wanted = {"dtype": dtype_name(own.dtype), "shape": list(own.shape)}
+        if wanted["dtype"] not in STORED:
+            raise ExportError(f"an array of {wanted['dtype']} cannot be stored: convert it, for example .float()")
         if same is None or place is None or any(same[name] != value for name, value in wanted.items()):
             place = len(self._arrays)
             # Kept here, so that no other tensor gets its address.

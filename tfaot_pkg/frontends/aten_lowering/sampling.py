@@ -6,7 +6,8 @@ from typing import Any
 
 from tfaot_pkg.compiler.program import Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator, sizes_value
-from tfaot_pkg.frontends.lowering.values import known
+from tfaot_pkg.frontends.lowering.values import Value, known
+from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 
 _MODES = {"nearest": "nearest", "linear": "linear", "bicubic": "cubic", "bilinear": "linear", "trilinear": "linear"}
 _SAMPLING = ("linear", "nearest", "cubic")
@@ -58,7 +59,20 @@ def _grid_sampler(call: Call) -> Results:
     mode, padding = call.whole("interpolation_mode", 0), call.whole("padding_mode", 0)
     if not (0 <= mode < 3 and 0 <= padding < 3):
         raise Unsupported(f"the mode {mode} with padding {padding}")
+    grid = call.value("grid")
+    if _SAMPLING[mode] != "cubic" and _PADDING[padding] != "zeros":
+        grid = _with_places(call, grid, is_reflected=_PADDING[padding] == "reflection")
     return call.onnx_one(
-        "GridSample", call.value("input"), call.value("grid"), mode=_SAMPLING[mode], padding_mode=_PADDING[padding],
+        "GridSample", call.value("input"), grid, mode=_SAMPLING[mode], padding_mode=_PADDING[padding],
         align_corners=int(call.flag("align_corners")),
     )  # fmt: skip
+
+
+def _with_places(call: Call, grid: Value, *, is_reflected: bool) -> Value:
+    """A grid whose NaN, and infinities that would be reflected, are the edge that they are in PyTorch 2.13's kernels.
+
+    Of images that is the first element, of volumes the last one.
+    """
+    b, a = call.builder, Arithmetic(call.builder, grid)
+    is_place = b.op("is-finite", grid) if is_reflected else a.compare("EQ", grid, grid)
+    return a.where(is_place, grid, -1 if grid.rank == 4 else 1)
