@@ -789,6 +789,19 @@ def places_beyond_images():
     return CallsWithTwo(call)
 
 
+@module(x="batch,2,7,9")
+def sums_of_windows():
+    """Means with a divisor of their own."""
+
+    def call(_, x):
+        return {
+            "padded": functional.avg_pool2d(x, 4, 2, 2, count_include_pad=False, divisor_override=3),
+            "completed": functional.avg_pool2d(x, 3, 2, 1, ceil_mode=True, divisor_override=5),
+        }
+
+    return Calls(call)
+
+
 @module(x="batch,4,4", y="batch,4,3")
 def linear_systems():
     def call(_, x, y):

@@ -186,7 +186,7 @@ def conv2d_max_pool(run: Run, operation: Operation, image: Array, filters: Array
 
 def softmax(_run: Run, operation: Operation, x: Array) -> Array:
     axis = Along.of(operation).axis
-    made = np.exp(x.astype(np.float64) - x.max(axis, keepdims=True))
+    made = np.exp(x.astype(np.float64) - x.max(axis, keepdims=True, initial=-np.inf))
     return np.asarray(made / made.sum(axis, keepdims=True))
 
 

@@ -12,7 +12,7 @@ from tfaot_pkg.frontends.lowering.values import Undecided, Value
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, join
 from tfaot_pkg.frontends.onnx_lowering.pooling import completed, max_pooled, max_pooled_places
-from tfaot_pkg.frontends.onnx_lowering.reductions import maximum, mean
+from tfaot_pkg.frontends.onnx_lowering.reductions import WHOLE, maximum, mean, windowed
 
 _MOST_PARTS = 4096
 """Of adaptive pooling whose parts differ in size: each is an operation of the program."""
@@ -63,11 +63,9 @@ def _axes_of(call: Call) -> int:
     return next((int(each) for each in "123" if f"{each}d" in call.op), 2)
 
 
-@operator("max_pool1d", "max_pool2d", "max_pool3d", "max_pool1d_with_indices", "max_pool2d_with_indices",
-          "max_pool3d_with_indices")  # fmt: skip
-def _max_pool(call: Call) -> Results:
-    count = _axes_of(call)
-    b, (x, unbatched) = call.builder, _batched(call, count)
+def _sides(call: Call, x: Value) -> list[Side]:
+    """The windows over the axes of space."""
+    count = x.rank - 2
     kernel = _each(call.wholes("kernel_size"), count, 1)
     strides = _each(call.wholes("stride"), count, 0) if call.wholes("stride") else kernel
     pads, holes = _each(call.wholes("padding"), count, 0), _each(call.wholes("dilation"), count, 1)
@@ -77,6 +75,15 @@ def _max_pool(call: Call) -> Results:
     ]
     if call.flag("ceil_mode"):
         sides = [completed(side, call.number(size, "ceil_mode")) for side, size in zip(sides, x.sizes[2:], strict=True)]
+    return sides
+
+
+@operator("max_pool1d", "max_pool2d", "max_pool3d", "max_pool1d_with_indices", "max_pool2d_with_indices",
+          "max_pool3d_with_indices")  # fmt: skip
+def _max_pool(call: Call) -> Results:
+    count = _axes_of(call)
+    b, (x, unbatched) = call.builder, _batched(call, count)
+    sides = _sides(call, x)
     if 1 in call.used:
         space = [call.number(size, "its image") for size in x.sizes[2:]]
         made: tuple[Value, ...] = max_pooled_places(b, x, sides, space, keeps_nan=True)
@@ -89,22 +96,17 @@ def _max_pool(call: Call) -> Results:
 @operator("avg_pool1d", "avg_pool2d", "avg_pool3d")
 def _average_pool(call: Call) -> Results:
     count = _axes_of(call)
-    kernel = _each(call.wholes("kernel_size"), count, 1)
     x, unbatched = _batched(call, count)
-    pads = _each(call.wholes("padding"), count, 0)
-    divisor = call.whole("divisor_override") if call.has("divisor_override") else 0
-    made = call.onnx_one(
-        "AveragePool", x, kernel_shape=kernel, strides=_each(call.wholes("stride"), count, 0) if call.wholes("stride")
-        else kernel, pads=(*pads, *pads), ceil_mode=int(call.flag("ceil_mode")),
-        count_include_pad=int(call.get("count_include_pad") is not False),
-    )  # fmt: skip
-    if divisor:
-        if call.flag("ceil_mode"):
-            raise Unsupported("divisor_override with ceil_mode")
-        whole = 1
-        for width in kernel:
-            whole *= width
-        made = Arithmetic(call.builder, made).mul(made, whole / divisor)
+    if call.has("divisor_override"):
+        sums = windowed(call.builder, "add", x, [WHOLE, WHOLE, *_sides(call, x)], 0)
+        made = Arithmetic(call.builder, sums).div(sums, call.whole("divisor_override"))
+    else:
+        kernel, pads = _each(call.wholes("kernel_size"), count, 1), _each(call.wholes("padding"), count, 0)
+        made = call.onnx_one(
+            "AveragePool", x, kernel_shape=kernel, strides=_each(call.wholes("stride"), count, 0)
+            if call.wholes("stride") else kernel, pads=(*pads, *pads), ceil_mode=int(call.flag("ceil_mode")),
+            count_include_pad=int(call.get("count_include_pad") is not False),
+        )  # fmt: skip
     return call.builder.reshape(made, made.sizes[1:]) if unbatched else made
 
 
