@@ -909,6 +909,21 @@ def rounded_numbers():
 
 
 @module(x="batch,5:int64")
+def whole_numbers():
+    def call(_, x):
+        shifted = x - 2
+        index, constant = torch.tensor([0, 1, 0]), torch.tensor([-7, 7, -8, 8, 5])
+        parts = [
+            shifted // 3, shifted << 2, shifted >> x.clamp(min=0), x + constant // 2, x + (constant >> 1),
+            shifted.index_reduce(1, index, shifted[:, 1:4], "mean"), x.logsumexp(1, keepdim=True).expand(-1, 5),
+            shifted.masked_scatter(torch.tensor([True, False, True, True, False]), shifted.flip(1)),
+        ]  # fmt: skip
+        return torch.stack([each.float() for each in parts], 1)
+
+    return Calls(call)
+
+
+@module(x="batch,5:int64")
 def one_hot_and_loss():
     def call(parts, x):
         hot = functional.one_hot(x, 3).float()

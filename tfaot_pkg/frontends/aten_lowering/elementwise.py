@@ -113,7 +113,12 @@ for _name, _direction in COMPARISONS.items():
     operator(f"{_name}.Tensor", f"{_name}.Scalar")(_compare(_direction))
 for _name, _opcode in _LOGIC.items():
     operator(f"logical_{_name}")(_logical(_opcode))
-    operator(f"bitwise_{_name}.Tensor", f"bitwise_{_name}.Scalar", f"__{_name}__.Tensor")(_bitwise(_opcode))
+    operator(f"bitwise_{_name}.Tensor", f"bitwise_{_name}.Scalar", f"__{_name}__.Tensor", f"__{_name}__.Scalar")(
+        _bitwise(_opcode)
+    )
+for _name, _opcode in {"left": "shift-left", "right": "shift-right-arithmetic"}.items():
+    _names = (f"bitwise_{_name}_shift.Tensor", f"bitwise_{_name}_shift.Tensor_Scalar")
+    operator(*_names, f"__{_name[0]}shift__.Tensor", f"__{_name[0]}shift__.Scalar")(_bitwise(_opcode))
 operator(*_IDENTITIES)(_same)
 
 
@@ -151,11 +156,17 @@ def _div_rounded(call: Call) -> Results:
     made = b.map("divide", x, y)
     if not mode:
         return made
-    a = Arithmetic(b, made)
     if made.is_float:
-        return _floor_of_quotient(call, x, y, made) if mode == "floor" else _truncated(a, made)
-    if mode == "trunc" or made.known is not None:
-        return made
+        return _floor_of_quotient(call, x, y, made) if mode == "floor" else _truncated(Arithmetic(b, made), made)
+    return made if mode == "trunc" else floor_of_integers(b, x, y)
+
+
+def floor_of_integers(b: Builder, x: Value, y: Value) -> Value:
+    """The quotient, rounded down."""
+    made = b.map("divide", x, y)
+    if made.known is not None and made.numbers is None:
+        return made  # of sizes, which are not negative
+    a = Arithmetic(b, made)
     rest = a.sub(x, a.mul(made, y))
     is_below = b.map("and", a.compare("NE", rest, 0), b.map("xor", a.compare("LT", rest, 0), a.compare("LT", y, 0)))
     return a.where(is_below, a.sub(made, 1), made)

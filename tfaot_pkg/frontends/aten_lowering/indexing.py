@@ -12,7 +12,7 @@ from tfaot_pkg.compiler.affine import plain
 from tfaot_pkg.compiler.attributes import Gather, Scatter
 from tfaot_pkg.compiler.program import ONE, ZERO, Shape, Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.document import Reference
-from tfaot_pkg.frontends.aten_lowering.elementwise import converted, operand
+from tfaot_pkg.frontends.aten_lowering.elementwise import converted, floor_of_integers, operand
 from tfaot_pkg.frontends.aten_lowering.table import MINUS, Call, Resolved, Results, operator, sizes_value
 from tfaot_pkg.frontends.lowering.builder import Builder
 from tfaot_pkg.frontends.lowering.values import Undecided, Value, product
@@ -181,14 +181,15 @@ def _scatter_reduce(call: Call) -> Results:
     if not call.flag("include_self"):
         ones = _by_element(call, ones, b.spread(b.constant(0, x.dtype), source.sizes), "none", index)
     count = _by_element(call, ones, b.spread(b.constant(1, x.dtype), source.sizes), "add", index)
-    return a.div(made, count)
+    return a.div(made, count) if x.is_float else floor_of_integers(b, made, count)
 
 
 @operator("masked_scatter")
 def _masked_scatter(call: Call) -> Results:
     """`self` with the first elements of `source`, one after the other, where the mask is true."""
     b, x = call.builder, call.value("self")
-    mask = b.spread(call.value("mask"), x.sizes)
+    mask = call.value("mask")
+    x, mask = (b.spread(each, b.together(x, mask)) for each in (x, mask))
     count = product(x.sizes)
     counted = b.convert(b.reshape(mask, [count]), "s64")
     number = windowed(b, "add", counted, [(plain(count), 1, plain(count + MINUS), 0, 1, 1)], 0)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tfaot_pkg.compiler.affine import plain
 from tfaot_pkg.compiler.attributes import Side, Windows
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, Shape, Size
+from tfaot_pkg.frontends.aten_lowering.elementwise import floating
 from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator
 from tfaot_pkg.frontends.lowering.builder import Builder
 from tfaot_pkg.frontends.lowering.values import Value, product
@@ -130,7 +131,7 @@ def _variance(call: Call) -> Results:
 
 @operator("logsumexp")
 def _log_sum_exp(call: Call) -> Results:
-    b, x, keep = call.builder, call.value("self"), call.flag("keepdim")
+    b, x, keep = call.builder, floating(call), call.flag("keepdim")
     axes, a = call.axes("dim", x.rank), Arithmetic(call.builder, x)
     most = maximum(b, x, axes, keep=True)
     # An infinite maximum would give NaN as its difference to itself.
