@@ -270,18 +270,33 @@ EXPORT void transposed_conv2d(const kernels::Conv2d* layer, std::size_t batch, c
   kernels::transposedConv2d(kernels::Reached{}.transposedConv2d(*layer).table(), *layer, batch, in, out, scratch);
 }
 
-EXPORT std::size_t conv2d_max_pool_scratch(const kernels::Conv2d* layer, const kernels::MaxPool* pool) {
+EXPORT std::size_t conv2d_max_pool_scratch(const kernels::Conv2d* layer, const kernels::Window* pool) {
   return kernels::conv2dMaxPoolScratch(*layer, *pool);
 }
 
-EXPORT void conv2d_max_pool(const kernels::Conv2d* layer, const kernels::MaxPool* pool, std::size_t batch,
-                            const float* in, float* out, float* scratch) {
+template <bool kKeepsNan>
+static void pooled(const kernels::Conv2d* layer, const kernels::Window* pool, std::size_t batch, const float* in, float* out,
+                   float* scratch) {
   const kernels::Dispatch dispatch = kernels::Reached{}.conv2dMaxPool(*layer, *pool).table();
-  kernels::conv2dMaxPool(dispatch, *layer, *pool, batch, in, out, scratch);
+  kernels::conv2dMaxPool<kKeepsNan>(dispatch, *layer, *pool, batch, in, out, scratch);
 }
 
-EXPORT void max_pool(const kernels::MaxPool* pool, std::size_t batch, const float* in, float* out) {
-  kernels::maxPool(*pool, batch, in, out);
+EXPORT void conv2d_max_pool(const kernels::Conv2d* layer, const kernels::Window* pool, std::size_t batch,
+                            const float* in, float* out, float* scratch) {
+  pooled<false>(layer, pool, batch, in, out, scratch);
+}
+
+EXPORT void conv2d_max_pool_nan(const kernels::Conv2d* layer, const kernels::Window* pool, std::size_t batch,
+                                const float* in, float* out, float* scratch) {
+  pooled<true>(layer, pool, batch, in, out, scratch);
+}
+
+EXPORT void max_pool(const kernels::Window* window, std::size_t batch, const float* in, float* out) {
+  kernels::maxPool(*window, batch, in, out);
+}
+
+EXPORT void max_pool_nan(const kernels::Window* window, std::size_t batch, const float* in, float* out) {
+  kernels::maxPool<true>(*window, batch, in, out);
 }
 
 EXPORT void max_pool_u8(const kernels::Window* window, std::size_t batch, const std::uint8_t* in, std::uint8_t* out) {

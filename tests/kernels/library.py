@@ -74,10 +74,6 @@ class _Window(ctypes.Structure):
     ]
 
 
-class _MaxPool(_Window):
-    _fields_ = [("keeps_nan", ctypes.c_bool)]
-
-
 class _Activation(ctypes.Structure):
     _fields_ = [(name, ctypes.c_int if name == "kind" else ctypes.c_float) for name in ("kind", "slope", "low", "high")]
 
@@ -268,11 +264,6 @@ class Shape:
 
     def window(self) -> _Window:
         return _Window(*self.size, self.channels, *self.out, *self.kernel, *self.stride, *self.dilation, *self.before)
-
-    def largest(self, *, keeps_nan: bool) -> _MaxPool:
-        return _MaxPool(
-            *self.size, self.channels, *self.out, *self.kernel, *self.stride, *self.dilation, *self.before, keeps_nan
-        )
 
     @property
     def block(self) -> int:
@@ -570,10 +561,9 @@ class Kernels:
         terms = None if bias is None else self._in(bias)
         layer = _Conv2d(shape.window(), filters.shape[3], groups, packed.address, terms and terms.address)
         layer.activation = ACTIVATIONS[activation]
-        name, layers = (
-            ("conv2d", [layer]) if pool is None else ("conv2d_max_pool", [layer, pool.largest(keeps_nan=keeps_nan)])
-        )
+        name, layers = ("conv2d", [layer]) if pool is None else ("conv2d_max_pool", [layer, pool.window()])
         scratch = self._out(self._machine.call(f"{name}_scratch", *layers))
+        name = f"{name}_nan" if keeps_nan else name
         out = self._out(len(images), *(pool or shape).out, filters.shape[3])
         self._machine.call(name, *layers, len(images), data.address, out.address, scratch.address)
         return out.read()
@@ -592,14 +582,14 @@ class Kernels:
         return out.read()
 
     def max_pool(self, shape: Shape, images: Floats, *, keeps_nan: bool = False) -> Floats:
-        return self._pool("max_pool", shape.largest(keeps_nan=keeps_nan), shape, images)
+        return self._pool("max_pool_nan" if keeps_nan else "max_pool", shape, images)
 
     def average_pool(self, shape: Shape, images: Floats) -> Floats:
-        return self._pool("average_pool", shape.window(), shape, images)
+        return self._pool("average_pool", shape, images)
 
-    def _pool(self, name: str, window: _Window, shape: Shape, images: Floats) -> Floats:
+    def _pool(self, name: str, shape: Shape, images: Floats) -> Floats:
         data, out = self._in(images), self._out(len(images), *shape.out, shape.channels)
-        self._machine.call(name, window, len(images), data.address, out.address)
+        self._machine.call(name, shape.window(), len(images), data.address, out.address)
         return out.read()
 
     def max_pool_of_bytes(self, shape: Shape, images: NDArray[np.integer]) -> NDArray[np.integer]:

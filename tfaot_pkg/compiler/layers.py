@@ -357,11 +357,6 @@ def conv2d_max_pool(emitter: Emitter, operation: Operation) -> str:
     return _convolution(emitter, operation, "conv2dMaxPool", window=given.window, groups=given.groups, pool=pool)
 
 
-def _pooling(given: MaxPool) -> Struct:
-    """The MaxPool of kernels.h."""
-    return Struct((Struct(tuple(map(Size, given.window))), "true" if given.keeps_nan else "false"))
-
-
 def _scratch(function: str, conv: Numbers, pool: Numbers) -> int:
     """The floats that `function` of the kernel library needs."""
     if function == "transposedConv2d":
@@ -393,7 +388,7 @@ def _convolution(
         kind = "constexpr" if is_constant else "const"
         emitter.declare("window", *Struct(tuple(map(as_size, window))).pieces, kind=f"{kind} Window")
         if pool:
-            emitter.declare("pool", *_pooling(pool).pieces, kind="constexpr MaxPool")
+            emitter.declare("pool", *Struct(tuple(map(Size, pool.window))).pieces, kind="constexpr Window")
         pooled = ", pool" if pool else ""
         activation = f"Activation::{Layer.of(operation).activation}"
         # Computed here and in C++, so that code with too little memory does not compile.
@@ -405,18 +400,18 @@ def _convolution(
         called = Struct((Variable("window"), Size(filters.shape[3]), Size(groups), packed, bias, activation))
         rest = (operation.shape.sizes[0], read, Written(written), Written(room))
         arguments: list[Argument] = ["dispatch", called, *([Variable("pool")] if pool else []), *rest]
+        called_function = f"{function}<true>" if pool and pool.keeps_nan else function
         # A transposed convolution with few filters is too small to be divided.
         if function != "transposedConv2d" and is_divided(emitter, operation):
-            emitter.call(by_team(emitter, function, needed), TEAM, *arguments)
+            emitter.call(by_team(emitter, called_function, needed), TEAM, *arguments)
         else:
-            emitter.call(function, *arguments)
+            emitter.call(called_function, *arguments)
     if not is_constant and function != "transposedConv2d":
         emitter.reached["products()"] = None  # any number of output pixels
     # Beside that, only the width of the output decides which functions the library calls (convolvingOf).
     for each in dict.fromkeys((min(windows, key=_out_width), max(windows, key=_out_width))):
         whole = f"{{{{{', '.join(map(str, each))}}}, {filters.shape[3]}, {groups}, nullptr, nullptr, {activation}}}"
         if pool:
-            # Which rule it has for NaN changes nothing in it.
             emitter.reached[f"conv2dMaxPool({whole}, {{{', '.join(map(str, pool.window))}}})"] = None
         elif function == "transposedConv2d":
             emitter.reached[f"transposedConv2d({whole})"] = None
@@ -455,15 +450,14 @@ def max_pool(emitter: Emitter, operation: Operation) -> str:
     emitter.touch(source)
     pool = MaxPool.of(operation)
     given = named(pool.window)
-    function, step = "maxPool", given["stride_width"] * given["channels"]
+    function, step = "maxPool<true>" if pool.keeps_nan else "maxPool", given["stride_width"] * given["channels"]
     inside = not given["pad_left"] and reach(given, "width", given["out_width"]) <= given["in_width"]
-    argument = _pooling(pool) if operation.shape.dtype == "f32" else Struct(tuple(map(Size, pool.window)))
     if inside and operation.shape.dtype == "f32" and are_short(Size(step), Size(given["channels"])):
         largest = "LargestOrNan" if pool.keeps_nan else "Largest"
         function = f"maxPoolOfFew<{largest}, {given['channels']}, {step}>"
     read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
     written = Place(target, elements=operation.shape.elements)
-    emitter.call(function, argument, operation.shape.sizes[0], read, Written(written))
+    emitter.call(function, Struct(tuple(map(Size, pool.window))), operation.shape.sizes[0], read, Written(written))
     emitter.touch(target)
     return target
 

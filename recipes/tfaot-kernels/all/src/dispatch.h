@@ -114,7 +114,8 @@ void conv2d(const Dispatch& dispatch, const Conv2d& layer, std::size_t batch, co
 void transposedConv2d(const Dispatch& dispatch, const Conv2d& layer, std::size_t batch, const float* in, float* out,
                       float* scratch) noexcept;
 
-void conv2dMaxPool(const Dispatch& dispatch, const Conv2d& layer, const MaxPool& pool, std::size_t batch, const float* in,
+template <bool kKeepsNan = false>
+void conv2dMaxPool(const Dispatch& dispatch, const Conv2d& layer, const Window& pool, std::size_t batch, const float* in,
                    float* out, float* scratch) noexcept;
 
 // Layers of bytes and bfloat16 take a team, which may be null; each of its threads has scratch memory of this size.
@@ -144,7 +145,8 @@ void dense(const Team& team, const Dispatch& dispatch, const Dense& layer, std::
                           float* out) noexcept;
 
 /// Each thread has scratch memory of conv2dMaxPoolScratch.
-[[gnu::cold]] void conv2dMaxPool(const Team& team, const Dispatch& dispatch, const Conv2d& layer, const MaxPool& pool,
+template <bool kKeepsNan = false>
+[[gnu::cold]] void conv2dMaxPool(const Team& team, const Dispatch& dispatch, const Conv2d& layer, const Window& pool,
                                  std::size_t batch, const float* in, float* out) noexcept;
 
 /// A convolution as a program calls it: its team may be null.
@@ -153,10 +155,11 @@ inline void conv2dByTeam(const Team* team, const Dispatch& dispatch, const Conv2
   if (team == nullptr) return conv2d(dispatch, layer, batch, in, out, scratch);
   conv2d(*team, dispatch, layer, batch, in, out);
 }
-inline void conv2dMaxPoolByTeam(const Team* team, const Dispatch& dispatch, const Conv2d& layer, const MaxPool& pool,
+template <bool kKeepsNan = false>
+inline void conv2dMaxPoolByTeam(const Team* team, const Dispatch& dispatch, const Conv2d& layer, const Window& pool,
                                 std::size_t batch, const float* in, float* out, float* scratch) {
-  if (team == nullptr) return conv2dMaxPool(dispatch, layer, pool, batch, in, out, scratch);
-  conv2dMaxPool(*team, dispatch, layer, pool, batch, in, out);
+  if (team == nullptr) return conv2dMaxPool<kKeepsNan>(dispatch, layer, pool, batch, in, out, scratch);
+  conv2dMaxPool<kKeepsNan>(*team, dispatch, layer, pool, batch, in, out);
 }
 
 inline void sparseDenseByTeam(const Team* team, const Dispatch& dispatch, const SparseDense& layer, std::size_t batch,

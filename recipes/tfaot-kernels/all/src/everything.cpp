@@ -44,10 +44,13 @@ void transposedConv2d(const Conv2d& layer, std::size_t batch, const float* in, f
   transposedConv2d(kEverything, layer, batch, in, out, scratch);
 }
 
-void conv2dMaxPool(const Conv2d& layer, const MaxPool& pool, std::size_t batch, const float* in, float* out,
+template <bool kKeepsNan>
+void conv2dMaxPool(const Conv2d& layer, const Window& pool, std::size_t batch, const float* in, float* out,
                    float* scratch) noexcept {
-  conv2dMaxPool(kEverything, layer, pool, batch, in, out, scratch);
+  conv2dMaxPool<kKeepsNan>(kEverything, layer, pool, batch, in, out, scratch);
 }
+template void conv2dMaxPool<false>(const Conv2d&, const Window&, std::size_t, const float*, float*, float*) noexcept;
+template void conv2dMaxPool<true>(const Conv2d&, const Window&, std::size_t, const float*, float*, float*) noexcept;
 
 void bfloat16Dense(const Bfloat16Dense& layer, std::size_t batch, const float* in, float* out, std::uint32_t* scratch) noexcept {
   bfloat16Dense(nullptr, kEverything, layer, batch, in, out, scratch);

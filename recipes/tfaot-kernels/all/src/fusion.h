@@ -28,14 +28,15 @@ inline bool isMonotone(Activation activation) {
 ///
 /// A window that contains only NaN that is ignored gives the activation of minus infinity, as in TensorFlow, whose graph optimizer swaps
 /// activation and pooling in the same way.
-template <class LineOf>
-void poolLine(const Dispatch& dispatch, const MaxPool& pool, Activation activation, std::size_t row, LineOf lineOf, float* out) {
-  largestOfLine(pool, row, lineOf, out);
+template <bool kKeepsNan, class LineOf>
+void poolLine(const Dispatch& dispatch, const Window& pool, Activation activation, std::size_t row, LineOf lineOf, float* out) {
+  kLargest<kKeepsNan>(pool, row, lineOf, out);
   if (activation != Activation::none) activateRow(dispatch, activation, out, pool.outWidth * pool.channels);
 }
 
 /// `lines` lines of one image's output, from line `first` on, to `out`.
-inline void convolveAndPool(const Dispatch& dispatch, const Conv2d& layer, const Reading& reading, const MaxPool& pool,
+template <bool kKeepsNan>
+inline void convolveAndPool(const Dispatch& dispatch, const Conv2d& layer, const Reading& reading, const Window& pool,
                             const Ring& ring, Activation activation, std::size_t first, std::size_t lines, const float* in,
                             float* out, float* scratch) {
   // The kept lines come first: what the convolution needs is known to callers, and would be code here.
@@ -62,7 +63,7 @@ inline void convolveAndPool(const Dispatch& dispatch, const Conv2d& layer, const
       known += count;
     }
     for (std::size_t i = 0; i < rows; ++i, out += pool.outWidth * pool.channels) {
-      poolLine(dispatch, pool, activation, row + i, lineOf, out);
+      poolLine<kKeepsNan>(dispatch, pool, activation, row + i, lineOf, out);
     }
   }
 }

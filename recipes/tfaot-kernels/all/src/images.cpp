@@ -82,7 +82,8 @@ void transposedConv2d(const Dispatch& dispatch, const Conv2d& layer, std::size_t
   }
 }
 
-void conv2dMaxPool(const Dispatch& dispatch, const Conv2d& layer, const MaxPool& pool, std::size_t batch, const float* in,
+template <bool kKeepsNan>
+void conv2dMaxPool(const Dispatch& dispatch, const Conv2d& layer, const Window& pool, std::size_t batch, const float* in,
                    float* out, float* scratch) noexcept {
   const Reading reading(layer);
   const Ring ring(layer, pool);
@@ -90,23 +91,38 @@ void conv2dMaxPool(const Dispatch& dispatch, const Conv2d& layer, const MaxPool&
   Activation last = Activation::none;
   if (isMonotone(layer.activation)) std::swap(first.activation, last);
   for (std::size_t i = 0; i < batch; ++i) {
-    convolveAndPool(dispatch, first, reading, pool, ring, last, 0, pool.outHeight, in, out, scratch);
+    convolveAndPool<kKeepsNan>(dispatch, first, reading, pool, ring, last, 0, pool.outHeight, in, out, scratch);
     in += layer.window.inHeight * layer.window.inWidth * layer.window.channels;
     out += pool.outHeight * pool.outWidth * pool.channels;
   }
 }
 
-void conv2dMaxPool(const Team& team, const Dispatch& dispatch, const Conv2d& layer, const MaxPool& pool, std::size_t batch,
+template <bool kKeepsNan>
+void conv2dMaxPool(const Team& team, const Dispatch& dispatch, const Conv2d& layer, const Window& pool, std::size_t batch,
                    const float* in, float* out) noexcept {
   Conv2d first = layer;
   Activation last = Activation::none;
   if (isMonotone(layer.activation)) std::swap(first.activation, last);
-  conv2dMaxPoolByTeam(team, dispatch, first, pool, last, batch, in, out);
+  conv2dMaxPoolByTeam<kKeepsNan>(team, dispatch, first, pool, last, batch, in, out);
 }
 
-void maxPool(const MaxPool& pool, std::size_t batch, const float* in, float* out) noexcept {
-  visitLines(pool, batch, in, out, [&](auto lineOf, std::size_t row, float* line) { largestOfLine(pool, row, lineOf, line); });
+template <bool kKeepsNan>
+void maxPool(const Window& window, std::size_t batch, const float* in, float* out) noexcept {
+  visitLines(window, batch, in, out,
+             [&](auto lineOf, std::size_t row, float* line) { kLargest<kKeepsNan>(window, row, lineOf, line); });
 }
+
+// Both rules are functions of their own, so that a library has those that it calls.
+template void conv2dMaxPool<false>(const Dispatch&, const Conv2d&, const Window&, std::size_t, const float*, float*,
+                                   float*) noexcept;
+template void conv2dMaxPool<true>(const Dispatch&, const Conv2d&, const Window&, std::size_t, const float*, float*,
+                                  float*) noexcept;
+template void conv2dMaxPool<false>(const Team&, const Dispatch&, const Conv2d&, const Window&, std::size_t, const float*,
+                                   float*) noexcept;
+template void conv2dMaxPool<true>(const Team&, const Dispatch&, const Conv2d&, const Window&, std::size_t, const float*,
+                                  float*) noexcept;
+template void maxPool<false>(const Window&, std::size_t, const float*, float*) noexcept;
+template void maxPool<true>(const Window&, std::size_t, const float*, float*) noexcept;
 
 void averagePool(const Window& window, std::size_t batch, const float* in, float* out) noexcept {
   visitLines(window, batch, in, out, [&](auto lineOf, std::size_t row, float* line) {

@@ -3,6 +3,7 @@
 #define TFAOT_KERNELS_POOLING_H_
 
 #include <limits>
+#include <type_traits>
 
 #include "vectors.h"
 
@@ -138,16 +139,9 @@ struct Sum {
 };
 
 inline constexpr float kLowest = -std::numeric_limits<float>::infinity();
-inline constexpr Pooling<Largest> kLargest = {kLowest, {}};
-inline constexpr Pooling<LargestOrNan> kLargestOrNan = {kLowest, {}};
+template <bool kKeepsNan>
+inline constexpr Pooling<std::conditional_t<kKeepsNan, LargestOrNan, Largest>> kLargest = {kLowest, {}};
 inline constexpr Pooling<Sum> kSum = {0.0f, {}};
-
-/// One line of the output of `pool`.
-template <class LineOf>
-void largestOfLine(const MaxPool& pool, std::size_t row, LineOf lineOf, float* out) {
-  if (pool.keepsNan) return kLargestOrNan(pool, row, lineOf, out);
-  kLargest(pool, row, lineOf, out);
-}
 
 /// Divides the sums of one line of the output by the numbers of their values.
 inline void divideByCounts(const Window& window, std::size_t row, float* out) {

@@ -298,7 +298,7 @@ TFAOT_INLINE void reduceRows(std::size_t rows, float start, float* to, Body body
 /// As `maxPool` (kernels.h), by Largest or LargestOrNan, for kChannels channels and windows that begin kStep floats apart, without padding at the
 /// left and the right.
 template <class Combine, int kChannels, int kStep>
-inline void maxPoolOfFew(const MaxPool& window, std::size_t batch, const float* in, float* out) {
+inline void maxPoolOfFew(const Window& window, std::size_t batch, const float* in, float* out) {
   const std::size_t line = window.inWidth * kChannels;
   for (std::size_t image = 0; image < batch; ++image, in += window.inHeight * line) {
     for (std::size_t row = 0; row < window.outHeight; ++row, out += window.outWidth * kChannels) {

@@ -93,7 +93,8 @@ inline void convolveWindowsByTeam(const Team& team, const Dispatch& dispatch, co
   });
 }
 
-inline void conv2dMaxPoolByTeam(const Team& team, const Dispatch& dispatch, const Conv2d& layer, const MaxPool& pool,
+template <bool kKeepsNan>
+inline void conv2dMaxPoolByTeam(const Team& team, const Dispatch& dispatch, const Conv2d& layer, const Window& pool,
                                 Activation last, std::size_t images, const float* in, float* out) {
   const Reading reading(layer);
   const Ring ring(layer, pool);
@@ -103,7 +104,7 @@ inline void conv2dMaxPoolByTeam(const Team& team, const Dispatch& dispatch, cons
   const std::size_t parts = divideUp(pool.outHeight, lines);
   divide(team, images * parts, [&](std::size_t number, unsigned char* scratch) {
     const std::size_t image = number / parts, line = number % parts * lines, left = pool.outHeight - line;
-    convolveAndPool(dispatch, layer, reading, pool, ring, last, line, left < lines ? left : lines,
+    convolveAndPool<kKeepsNan>(dispatch, layer, reading, pool, ring, last, line, left < lines ? left : lines,
                     in + image * layer.window.inHeight * layer.window.inWidth * layer.window.channels,
                     out + (image * pool.outHeight + line) * pool.outWidth * pool.channels, reinterpret_cast<float*>(scratch));
   });

@@ -151,12 +151,6 @@ struct Window {
   std::size_t padTop = 0, padLeft = 0;  ///< padding on the right and below follows from the output's size
 };
 
-/// The largest value of each window. Padding is none.
-struct MaxPool : Window {
-  /// Whether a window with NaN gives NaN, as in PyTorch. Otherwise NaN is ignored, as in TensorFlow and ONNX Runtime.
-  bool keepsNan = false;
-};
-
 /// A convolution (cross-correlation, as in TensorFlow). Padding counts as zeros.
 struct Conv2d {
   Window window;
@@ -192,17 +186,20 @@ constexpr std::size_t transposedConv2dScratch(const Conv2d& layer) noexcept;
 void transposedConv2d(const Conv2d& layer, std::size_t batch, const float* in, float* out, float* scratch) noexcept;
 
 /// Floats of scratch that conv2dMaxPool needs for any batch.
-constexpr std::size_t conv2dMaxPoolScratch(const Conv2d& layer, const MaxPool& pool) noexcept;
+constexpr std::size_t conv2dMaxPoolScratch(const Conv2d& layer, const Window& pool) noexcept;
 
 /// conv2d followed by maxPool, without storing the image between them: `pool` moves over the convolution's output, and has
 /// its sizes. Monotone activations (all except GELU, swish, hard_swish and a slope that is not positive) are applied to the
 /// largest values only. Results are the same within the error of the activation, except for a window that contains only
 /// NaN that is ignored, which gives the activation of minus infinity. `out`: batch x pool.outHeight x pool.outWidth x filters.
-void conv2dMaxPool(const Conv2d& layer, const MaxPool& pool, std::size_t batch, const float* in, float* out,
+template <bool kKeepsNan = false>
+void conv2dMaxPool(const Conv2d& layer, const Window& pool, std::size_t batch, const float* in, float* out,
                    float* scratch) noexcept;
 
-/// A window that contains nothing but padding, or NaN that is ignored, gives minus infinity.
-void maxPool(const MaxPool& pool, std::size_t batch, const float* in, float* out) noexcept;
+/// The largest value of each window, without padding. A window with NaN gives NaN if that is kept, as in PyTorch; otherwise NaN
+/// is ignored, as in TensorFlow and ONNX Runtime. A window that contains nothing else gives minus infinity.
+template <bool kKeepsNan = false>
+void maxPool(const Window& window, std::size_t batch, const float* in, float* out) noexcept;
 
 /// The same of bytes. A window that contains nothing but padding gives the least number of the type.
 void maxPool(const Window& window, std::size_t batch, const std::uint8_t* in, std::uint8_t* out) noexcept;

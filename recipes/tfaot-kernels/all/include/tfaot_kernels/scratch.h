@@ -313,7 +313,7 @@ constexpr std::size_t bfloat16Conv2dScratch(const Window& window) noexcept {
   return wordsOfBand(band) + (band.isInPlace ? 0 : bfloat16DenseScratch(window.height * window.width * window.channels));
 }
 
-constexpr std::size_t conv2dMaxPoolScratch(const Conv2d& layer, const MaxPool& pool) noexcept {
+constexpr std::size_t conv2dMaxPoolScratch(const Conv2d& layer, const Window& pool) noexcept {
   const Ring ring(layer, pool);
   return conv2dScratch(layer) + ring.lines * ring.lineSize;
 }
