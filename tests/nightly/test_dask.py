@@ -92,15 +92,19 @@ def cluster(folder: Path, *, broken: int = 0) -> Iterator[tuple[Path, int]]:
         worse = {**os.environ, "LANG": "broken"}
         processes += [subprocess.Popen(worker, cwd=folder, stdout=log, stderr=log, env=worse) for _ in range(broken)]
     try:
-        # Limits of time in tests are for a lost scheduler, and not for Python's start on a busy machine.
-        while not file.exists() and processes[0].poll() is None:
-            time.sleep(0.05)
+        _wait_for(file, processes[0])
         yield file, processes[0].pid
     finally:
         for process in processes:
             process.terminate()
         for process in processes:
             process.wait()
+
+
+def _wait_for(file: Path, scheduler: subprocess.Popen[bytes]) -> None:
+    """Limits of time in tests are for a lost scheduler, and not for Python's start on a busy machine."""
+    while not file.exists() and scheduler.poll() is None:
+        time.sleep(0.05)
 
 
 def test_a_cluster_that_runs_already_is_used_by_its_scheduler_file(tmp_path: Path) -> None:
@@ -172,6 +176,7 @@ def scheduler(folder: Path) -> Iterator[Path]:
         argv = [*command, "--no-dashboard", "--scheduler-file", str(file)]
         process = subprocess.Popen(argv, cwd=folder, stdout=log, stderr=log)
     try:
+        _wait_for(file, process)
         yield file
     finally:
         process.terminate()

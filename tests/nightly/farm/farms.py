@@ -112,7 +112,8 @@ def night(
     return coordinator(root, home_of(root), policy=policy, watch=watch, executor=executor, program=program, **given)
 
 
-def wait_for(true: Callable[[], bool], seconds: float = 60) -> None:
+def wait_for(true: Callable[[], bool], seconds: float = 300) -> None:
+    """The limit is for what never comes: on a busy machine, three workers took more than a minute to start."""
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end
