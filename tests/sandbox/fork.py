@@ -5,6 +5,7 @@ The request has the folder of the program, the folder of all boxes, and for each
 
 import json
 import os
+import resource
 import sys
 from pathlib import Path
 
@@ -29,6 +30,9 @@ def main() -> None:
         box = Sandbox(
             readable=tuple(map(Path, each["readable"])), writable=tuple(map(Path, each["writable"])), limits=limits
         )
+        # As a build does, long after its server was started.
+        most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (each.get("largest", most), most))
         read_end, write_end = os.pipe()
         with (folder / f"log{place}").open("wb") as log:
             forked = server.fork(box, log=log, answers=write_end)

@@ -170,3 +170,12 @@ def test_its_limits_hold(forked: Forked, folder: Path, text: str, limits: dict[s
     (found,) = forked(text, _box(folder / "first", **limits))["found"]
     assert found["fault"] == fault or (found["code"] != 0 and "can't start new thread" in found["log"]), found
     assert running_below(folder) == []
+
+
+def test_files_are_limited_as_those_of_the_process_that_wants_it(forked: Forked, folder: Path) -> None:
+    text = "for _ in range(3):\n    open('file', 'ab', buffering=0).write(bytes(1 << 20))\n"
+    small, large = forked(text, _box(folder / "first", largest=2 << 20), _box(folder / "second", largest=4 << 20))[
+        "found"
+    ]
+    assert small["code"] == 1 and "File too large" in small["log"]
+    assert large["code"] == 0

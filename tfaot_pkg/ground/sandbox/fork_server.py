@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tfaot_pkg.ground import process
+from tfaot_pkg.ground.process_tree import kill_tree, tree_of
 from tfaot_pkg.ground.sandbox.command import Watch
 from tfaot_pkg.ground.sandbox.enter import ANSWERS
 from tfaot_pkg.ground.sandbox.policy import Sandbox
@@ -39,7 +40,7 @@ class ForkServer:
     def __init__(
         self, python: Path, program: Path, preload: str, *, folder: Path, log: Path, env: Mapping[str, str]
     ) -> None:
-        self._python, self._program = python, program
+        self._python, self._program, self._owner = python, program, os.getpid()
         self._control, given = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             box = Sandbox(writable=(folder,))
@@ -54,10 +55,16 @@ class ForkServer:
             raise
         finally:
             given.close()
+        # Not Popen's own poll: in a process that the owner forks, it cannot wait for a process that is no child of it.
+        self._alive: int | None = os.pidfd_open(self._process.pid)
+        self._size = 0
 
     def is_ready(self, seconds: float) -> bool:
         """Whether its imports succeeded; waits for them at most `seconds`."""
-        return bool(select.select([self._control], [], [], seconds)[0]) and self._control.recv(_LENGTH) != b""
+        if not select.select([self._control], [], [], seconds)[0] or self._control.recv(_LENGTH) == b"":
+            return False
+        self._size = len(tree_of(self._process.pid))
+        return True
 
     def fork(self, box: Sandbox, *, log: BinaryIO, answers: int) -> Forked:
         """Run the program confined by `box`; its one argument is the number of its file descriptor of `answers`.
@@ -94,12 +101,25 @@ class ForkServer:
 
     @property
     def ended(self) -> bool:
-        return self._process.poll() is not None
+        return self._alive is None or bool(select.select([self._alive], [], [], 0)[0])
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it runs and has nothing at work, and no end of anything is left to be read."""
+        unread = self.ended or bool(select.select([self._control], [], [], 0)[0])
+        return not unread and len(tree_of(self._process.pid)) == self._size
 
     def end(self) -> None:
-        """Kill it with what it forked. May be called several times."""
+        """Kill it with what it forked. May be called several times, also in a process that the owner forked."""
+        if os.getpid() != self._owner:
+            if not self.ended:
+                kill_tree(self._process.pid)
+            return
         self._control.close()
         process.end(self._process)
+        if self._alive is not None:
+            os.close(self._alive)
+            self._alive = None
 
 
 @dataclass(slots=True)

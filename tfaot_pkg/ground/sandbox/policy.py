@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import platform
+import resource
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -305,6 +306,8 @@ class Sandbox:
             "program": str(program / "__main__.py"),
             "argv": [os.fspath(word) for word in arguments],
             "environment": self._environment({}),
+            # The server may have no such limit, which a process that is started here would inherit.
+            "disk": min(filter(None, (self.limits.disk, _largest_file())), default=0),
             **self._restrictions(found, own, executable=(), is_program=False),
         }
         return self._complete(orders, parent=0 if found.level is Level.NAMESPACES else None)
@@ -420,6 +423,12 @@ class Sandbox:
             "preload": "",
             **orders,
         }
+
+
+def _largest_file() -> int:
+    """Bytes of a file that this process may write; 0 if it has no limit."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    return 0 if limit == resource.RLIM_INFINITY else limit
 
 
 def _bubblewrap(found: Reached, root: Root, folder: str) -> list[str]:
