@@ -117,7 +117,9 @@ _NO_NAMESPACES = [
 
 @pytest.mark.sweep("namespaces")
 @pytest.mark.parametrize(
-    "wrapper", [[], _NO_NAMESPACES, ["env", "FORKED=1"]], ids=["namespaces", "no namespaces", "forked"]
+    "wrapper",
+    [[], _NO_NAMESPACES, ["env", "FORKED=1"], ["env", "FORKED=build"]],
+    ids=["namespaces", "no namespaces", "forked", "forked build"],
 )
 def test_the_same_in_a_worker(
     wrapper: list[str], make_corpus: Callable[[str], Corpus], require_program: Callable[[str], str], tmp_path: Path

@@ -92,12 +92,12 @@ class Recheck:
 
     def _require_valid(self, release: Release, plan: Plan, root: Path, tree: Tree) -> NativeLibrary:
         """The library gives TensorFlow's answers, and its index line and texts are those that are made here."""
-        pipeline = Pipeline(folders=self.folders, progress=self.progress)
+        pipeline = Pipeline(folders=self.folders, progress=self.progress, servers=self.servers)
         environment = pipeline.environment_of(plan)
         programs = tuple(sorted(root.glob("bin/*")))
         with (
             temporary_folder(self.servers.folder if self.servers else None, prefix="tfaot-recheck-") as scratch,
-            pipeline.workers(environment, scratch_root=scratch, servers=self.servers) as pool,
+            pipeline.workers(environment, scratch_root=scratch) as pool,
         ):
             valid = pipeline.validate(
                 plan, root / "lib", pool, check=lambda found: _require_one_code(release, found, programs, plan)

@@ -24,7 +24,7 @@ from tfaot_pkg.frontends.toolchain.environment import (
     own,
     requirements_file,
 )
-from tfaot_pkg.frontends.toolchain.fork_servers import ForkServers
+from tfaot_pkg.frontends.toolchain.fork_servers import ForkServers, KeptServers
 from tfaot_pkg.frontends.toolchain.frontends import FRONTENDS, FrontendEnvironments
 from tfaot_pkg.frontends.toolchain.worker import WorkerPool
 from tfaot_pkg.ground import resources
@@ -168,7 +168,7 @@ class Pipeline:
 
     `toolchain_python` is the user's own interpreter with TensorFlow; `source_folder` contains the model's files and
     replaces the source that specs name. `candidate` is a toolchain that is not defined yet, for specs that name its
-    version (`toolchain try`).
+    version (`toolchain try`). `servers` fork workers of toolchains, if they are given (decision 117).
     """
 
     folders: Folders
@@ -177,6 +177,7 @@ class Pipeline:
     wheelhouse: Path | None = None
     source_folder: Path | None = None
     candidate: ToolchainEnvironment | None = None
+    servers: ForkServers | KeptServers | None = None
     cache: BuildCache = field(init=False)
 
     def __post_init__(self) -> None:
@@ -337,19 +338,17 @@ class Pipeline:
             spec.compilation.tensorflow, folders=self.folders, progress=self.progress, wheelhouse=self.wheelhouse
         )
 
-    def workers(
-        self, environment: ToolchainEnvironment, *, scratch_root: Path | None = None, servers: ForkServers | None = None
-    ) -> WorkerPool:
+    def workers(self, environment: ToolchainEnvironment, *, scratch_root: Path | None = None) -> WorkerPool:
         """Workers in `environment`, and in those of front-ends; their files are below `scratch_root`.
 
-        `servers` fork them, if they are given; `scratch_root` is then in their folder.
+        If there are `servers`, `scratch_root` is in their folder.
         """
         return WorkerPool(
             environment,
-            scratch_root=scratch_root or self.folders.builds,
+            scratch_root=scratch_root or (self.servers.folder if self.servers else self.folders.builds),
             logs=self.folders.logs,
             frontends=FrontendEnvironments(folders=self.folders, progress=self.progress, wheelhouse=self.wheelhouse),
-            servers=servers,
+            servers=self.servers,
         )
 
     def environment_of(self, plan: Plan) -> ToolchainEnvironment:

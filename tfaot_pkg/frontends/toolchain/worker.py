@@ -24,7 +24,7 @@ from typing import TypeVar
 
 from tfaot_pkg.errors import ModelError, SpecError, TfaotError, ToolchainError
 from tfaot_pkg.frontends.toolchain.environment import ToolchainEnvironment
-from tfaot_pkg.frontends.toolchain.fork_servers import START_TIMEOUT, ForkServers
+from tfaot_pkg.frontends.toolchain.fork_servers import START_TIMEOUT, ForkServers, KeptServers
 from tfaot_pkg.frontends.toolchain.frontends import Frontend, FrontendEnvironments
 from tfaot_pkg.frontends.toolchain.pinned import PythonEnvironment
 from tfaot_pkg.ground.process import describe_exit, killed_by
@@ -292,7 +292,7 @@ def worker(
     limits: Limits | None = None,
     engine: str = TENSORFLOW,
     compiles: bool = False,
-    servers: ForkServers | None = None,
+    servers: ForkServers | KeptServers | None = None,
 ) -> Iterator[Worker]:
     """A worker in `environment`, which ends with the block and prints to `log`; `engine` is its name in errors.
 
@@ -334,6 +334,11 @@ def worker(
         stack.callback(started.stop)
         started.wait_until_ready()
         yield started
+
+
+def warm(servers: KeptServers, environment: ToolchainEnvironment) -> None:
+    """Let `servers` have one for workers in `environment` without further flags. Raises StorageError, SandboxError."""
+    servers.warm(environment.python, _PROGRAM, _variables(environment, (), ()))
 
 
 def _compiler_places() -> tuple[Path, ...]:
@@ -380,7 +385,7 @@ class WorkerPool:
         scratch_root: Path,
         logs: Path,
         frontends: FrontendEnvironments | None = None,
-        servers: ForkServers | None = None,
+        servers: ForkServers | KeptServers | None = None,
     ) -> None:
         self.environment = environment
         self._frontends = frontends
@@ -515,15 +520,28 @@ class WorkerPool:
         """The pool's own folder, with the two folders and the lock that says that it is in use."""
         if self._scratch is None:
             with storage_errors(f"write the build cache {self._scratch_root}"):
-                self._scratch_root.mkdir(parents=True, exist_ok=True)
-                _drop_stale_scratch(self._scratch_root)
                 # Pushed before any worker, so it is removed after all of them have ended.
-                folder = self._stack.enter_context(temporary_folder(self._scratch_root, prefix=_SCRATCH))
-                self._stack.callback(os.close, _hold(folder))
+                folder = self._stack.enter_context(scratch_folder(self._scratch_root))
                 for kind in (_MADE, _GIVEN, _APART):
                     (folder / kind).mkdir()
                 self._scratch = folder
         return self._scratch
+
+
+@contextmanager
+def scratch_folder(root: Path) -> Iterator[Path]:
+    """A new folder below `root`, which is removed after the block, or by a later call if this process is killed.
+
+    Raises OSError.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    _drop_stale_scratch(root)
+    with temporary_folder(root, prefix=_SCRATCH) as folder:
+        handle = _hold(folder)
+        try:
+            yield folder
+        finally:
+            os.close(handle)
 
 
 def _hold(scratch: Path) -> int:
