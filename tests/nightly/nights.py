@@ -174,17 +174,21 @@ def start_coordinator(root: Path, home: Path, **given: Any) -> subprocess.Popen[
 
 
 def builds_below(process: int, program: Path) -> list[tuple[int, int]]:
-    """(process, who started it) of the builds that run below `process`."""
+    """(process, who has it built) of the builds that run below `process`: between both is a host."""
     found = []
     for child in tree_of(process):
         try:
             command = Path(f"/proc/{child}/cmdline").read_bytes()
-            parent = int(Path(f"/proc/{child}/stat").read_bytes().rpartition(b")")[2].split()[1])
+            worker = _parent(_parent(child))
         except OSError:
             continue  # it has ended
         if os.fsencode(program) in command.split(b"\0"):
-            found.append((child, parent))
+            found.append((child, worker))
     return found
+
+
+def _parent(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[1])
 
 
 def ends(process: int) -> bool:

@@ -24,6 +24,7 @@ from tfaot_pkg.ground.documents import plain
 from tfaot_pkg.ground.keys import Key
 from tfaot_pkg.ground.process import CommandFailed, run
 from tfaot_pkg.nightly import executors
+from tfaot_pkg.nightly.hosts import BuildHosts
 from tfaot_pkg.nightly.outcome import Attempt, Request
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.run import FAILED, INFRASTRUCTURE, WITHHELD, Count
@@ -225,7 +226,7 @@ def test_a_build_about_which_nothing_can_be_said_is_a_fault_of_the_machines(
 ) -> None:
     """A fault of ours must not let a night wait for ever."""
 
-    def perform(_: Request) -> Attempt:
+    def perform(_: Request, __: BuildHosts) -> Attempt:
         raise ValueError("half an answer")
 
     monkeypatch.setattr(executors, "perform", perform)

@@ -68,6 +68,12 @@ def _require_as_loaded(name: str, file: Path) -> None:
         )
 
 
+def is_changed() -> bool:
+    """Whether a module of the tool was written since this process imported this one."""
+    now = time.time_ns()
+    return any(_STARTED < os.stat(file).st_mtime_ns <= now for file in _FOLDER.rglob("*.py"))
+
+
 @cache
 def _needs(name: str) -> frozenset[str]:
     """The modules that `name` needs. The package's own `__init__` only offers names to users, so it needs none."""

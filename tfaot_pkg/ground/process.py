@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 from tfaot_pkg.ground.interruption import shielded
-from tfaot_pkg.ground.process_tree import kill_tree, memory_of
+from tfaot_pkg.ground.process_tree import kill_tree
 
 MOST_OUTPUT = 64 << 20
 """Bytes of output that `run` keeps; a program that prints more is killed, because its output would fill our memory."""
@@ -29,7 +29,6 @@ _TAIL_LINES = 30
 _TAIL_LENGTH = 20_000  # characters of these lines
 _PIECE = 1 << 16  # the capacity of a pipe on Linux; pipe(7)
 _SHELL_SIGNALS = 128  # a shell exits with 128 + N if its program was killed by signal N
-_FIRST_LOOK, _LAST_LOOK = 0.1, 0.5  # seconds between looks at a program's memory: at first, and in the long run
 
 _running: set[subprocess.Popen[bytes]] = set()
 _running_lock = threading.Lock()
@@ -220,59 +219,6 @@ def stream(
     if process.returncode != 0:
         raise CommandFailed(words, None, describe_exit(process.returncode), "".join(lines))
     return "".join(lines)
-
-
-Limit = Literal["", "time", "memory"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """How a program ended: its exit code, the limit that it exceeded ("": none), and its peak memory in bytes."""
-
-    code: int
-    limit: Limit
-    memory: int
-
-
-def run_within(
-    argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Path, timeout: float, memory: int
-) -> Ended:
-    """Run `argv` in `cwd` to its end; it prints to the end of `log`.
-
-    It is killed with all its descendants if it runs for more than `timeout` seconds, if they use more than `memory`
-    bytes together, and on an exception. Raises OSError if it cannot be started.
-    """
-    # The program's end of a pipe is closed when it ends: `select` waits for that without polling.
-    read_end, write_end = os.pipe()
-    try:
-        try:
-            with log.open("ab") as output:
-                process = start(
-                    argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=[write_end]
-                )
-        finally:
-            os.close(write_end)
-        with _attended(process):
-            return _watch(process, read_end, timeout, memory)
-    finally:
-        os.close(read_end)
-
-
-def _watch(process: subprocess.Popen[bytes], end_of_it: int, timeout: float, memory: int) -> Ended:
-    deadline, interval, most = time.monotonic() + timeout, _FIRST_LOOK, 0
-    limit: Limit = ""
-    while not limit and not select.select([end_of_it], [], [], interval)[0] and process.poll() is None:
-        most = max(most, memory_of(process.pid))
-        if most > memory:
-            limit = "memory"
-        elif time.monotonic() > deadline:
-            limit = "time"
-        # Short intervals first, because a program may fill the memory at once; later, looking should cost little.
-        interval = min(interval * 1.5, _LAST_LOOK, max(0.0, deadline - time.monotonic()))
-    if limit:
-        # Before `wait`: until then, the process keeps its id, and its descendants can be found.
-        kill_tree(process.pid)
-    return Ended(code=process.wait(), limit=limit, memory=most)
 
 
 def start(

@@ -74,12 +74,13 @@ def memory_of(root: int) -> int:
     # The list grows while it is iterated, so descendants of descendants are included.
     found = [root]
     for one in found:  # grows
-        found += _children(one)
+        found += children_of(one)
     return sum(map(own_memory, found))
 
 
-def _children(process: int) -> list[int]:
-    """The children of all threads of `process`, from the kernel's list: far cheaper than reading all processes.
+def children_of(process: int) -> list[int]:
+    """The children of all threads of `process`, also zombies, from the kernel's list: far cheaper than reading all
+    processes.
 
     A child that ends meanwhile may hide others, until the next call.
     """

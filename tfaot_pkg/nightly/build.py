@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfaot_pkg.errors import RebuildError, StorageError, TfaotError
+from tfaot_pkg.frontends.toolchain.fork_servers import KeptServers
 from tfaot_pkg.ground.progress import PlainProgress
 from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.ground.storage import storage_errors
@@ -44,8 +45,8 @@ class _Folders(Folders):
         return self.scratch / "logs"
 
 
-def build(request: Request, scratch: Path) -> None:
-    """Put the verified result of `request` into its state folder. Raises all errors of a build.
+def build(request: Request, scratch: Path, servers: KeptServers | None = None) -> None:
+    """Put the verified result of `request` into its state folder; `servers` fork workers. Raises all errors of a build.
 
     Also StorageError if the task's files changed since the night was planned or this machine cannot plan it, and
     RebuildError if the policy asks for two builds and they differ.
@@ -53,7 +54,9 @@ def build(request: Request, scratch: Path) -> None:
     start = time.monotonic()
     decision = request.decision
     folders = _Folders(cache=request.cache, data=scratch / "data", scratch=scratch)
-    pipeline = Pipeline(folders=folders, progress=PlainProgress(verbose=True), source_folder=request.source)
+    pipeline = Pipeline(
+        folders=folders, progress=PlainProgress(verbose=True), source_folder=request.source, servers=servers
+    )
     try:
         spec = _with_data(spec_for(decision.task, decision.release), request.data)
         plan = pipeline.plan(spec)

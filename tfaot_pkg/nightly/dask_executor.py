@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import distributed
 
 from tfaot_pkg.errors import NetworkError
 from tfaot_pkg.nightly.executors import Done, lost, next_of
+from tfaot_pkg.nightly.hosts import BuildHosts
 from tfaot_pkg.nightly.outcome import Attempt, Request, builder
 from tfaot_pkg.nightly.supervise import perform
 from tfaot_pkg.nightly.types import Policy
@@ -42,10 +44,16 @@ _CONNECT_TIMEOUT = 30.0  # seconds
 _LOOK_INTERVAL = 2.0  # seconds, between looks at which workers there are
 
 
+@cache
+def _hosts() -> BuildHosts:
+    """Those of a worker; they end with its process, or some minutes after its last build."""
+    return BuildHosts()
+
+
 def perform_here(request: Request) -> Attempt:
     """Perform the request in a worker; an attempt that says so if this machine does not see the state folder."""
     if request.state.is_dir():
-        return perform(request)
+        return perform(request, _hosts())
     error = f"there is no {request.state} on this worker: Dask's workers need it, those of `--results` need none"
     return Attempt(
         kind="infrastructure failed",

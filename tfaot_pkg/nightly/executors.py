@@ -16,6 +16,7 @@ from typing import Protocol
 
 from tfaot_pkg.errors import TfaotError
 from tfaot_pkg.ground.process import kill_running
+from tfaot_pkg.nightly.hosts import BuildHosts
 from tfaot_pkg.nightly.outcome import Attempt, Request
 from tfaot_pkg.nightly.standing import Standing, pause_after
 from tfaot_pkg.nightly.supervise import perform
@@ -61,6 +62,7 @@ class LocalExecutor:
     def __init__(self, slots: int) -> None:
         self.slots = slots
         self.description = f"{slots} at a time on this machine"
+        self._hosts = BuildHosts()
         self._pool = ThreadPoolExecutor(slots, thread_name_prefix="build")
         self._done: queue.SimpleQueue[Done] = queue.SimpleQueue()
         # A dict instead of a set, because it keeps the order: the oldest build first.
@@ -87,7 +89,7 @@ class LocalExecutor:
     def _perform(self, request: Request) -> None:
         self._running[request.decision.task.id] = None
         try:
-            attempt = perform(request)
+            attempt = perform(request, self._hosts)
         except Exception as error:  # noqa: BLE001 (any error: the night waits for an attempt)
             attempt = lost(request, error)
         # Before the result is passed on: an ended build must not be displayed as running.
@@ -100,6 +102,7 @@ class LocalExecutor:
         if self._running:  # else it would kill what is being published
             kill_running()
         self._pool.shutdown()
+        self._hosts.end()
 
 
 def slots_here(memory: int) -> int:

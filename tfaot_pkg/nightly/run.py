@@ -268,7 +268,10 @@ class _Night:
         for decision in wanted:
             if (attempt := stored[decision.task.id]) is not None:
                 self._known(decision, attempt, 1)
-        requests = [self._request(one) for one in self._with_toolchain(missing)]
+        # One toolchain after the other: hosts keep servers of few of them, and a model's next toolchain finds what its
+        # first one made.
+        ready = sorted(self._with_toolchain(missing), key=lambda one: one.task.toolchain)
+        requests = [self._request(one) for one in ready]
         if not requests:
             return
         # An executor that is closed early kills what is being published, too.

@@ -1,6 +1,6 @@
 """Running one build within its limits, and turning its end into an `Attempt`.
 
-Time and memory are watched from this process, because the build may hang; the kernel limits files (RLIMIT_FSIZE).
+Time and memory are watched from this process (hosts.py); the kernel limits files (RLIMIT_FSIZE).
 Memory is what the build's processes have for themselves (process_tree.py): an address-space limit would count what
 TensorFlow maps and never touches, several times what it uses.
 """
@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Mapping, MutableMapping
 from dataclasses import replace
 from pathlib import Path
 
 from tfaot_pkg.errors import TfaotError
-from tfaot_pkg.ground.process import Ended, describe_exit, run_within
+from tfaot_pkg.ground.process import describe_exit
 from tfaot_pkg.ground.process_tree import oom_kills
-from tfaot_pkg.nightly.build_task import INTERNAL
+from tfaot_pkg.nightly.build_task import INTERNAL, Order
+from tfaot_pkg.nightly.hosts import BuildHosts, Ended
 from tfaot_pkg.nightly.outcome import Answer, Attempt, AttemptKind, Request, builder
 from tfaot_pkg.nightly.results import Results
 
 _MIB = 2**20
 
 
-def perform(request: Request) -> Attempt:
+def perform(request: Request, hosts: BuildHosts) -> Attempt:
     """Perform the request, unless its result exists, and return the attempt. Errors of the machine become attempts too.
 
     Runs anywhere that sees the state folder and the cache: in a thread of the coordinator, or in a Dask worker.
@@ -36,7 +36,7 @@ def perform(request: Request) -> Attempt:
         known = results.get(key, request.night)
         if known is None:
             with results.scratch() as scratch:
-                attempt = _supervised(request, scratch, start)
+                attempt = _supervised(request, hosts, scratch, start)
                 attempt = replace(attempt, builder=attempt.builder or builder())
             # Faults of machines are not stored: the next try, or a resumed night, has to build again.
             if attempt.is_final and attempt.kind != "verified":
@@ -50,36 +50,42 @@ def perform(request: Request) -> Attempt:
 
 def environment_of_builds(given: Mapping[str, str], scratch: Path) -> dict[str, str]:
     """The variables that a build gets: few of `given` (`public`), and folders of its own."""
-    # The build must import the same code as this process, also in a checkout that is not installed.
-    package = str(Path(__file__).resolve().parents[2])
     # Not the user's folders: they hold registries, pinned roots and the remotes of Conan, and a build runs what a model
     # and its recipe bring.
     own = {"TFAOT_HOME": scratch / "home", "CONAN_HOME": scratch / "conan", "TMPDIR": scratch / "tmp"}
+    return {**_shared(given), **{name: str(path) for name, path in own.items()}}
+
+
+def _shared(given: Mapping[str, str]) -> dict[str, str]:
+    """The variables of all builds."""
     return {
         **public(given),
-        **{name: str(path) for name, path in own.items()},
-        "PYTHONPATH": package,
+        # The build must import the same code as this process, also in a checkout that is not installed.
+        "PYTHONPATH": str(Path(__file__).resolve().parents[2]),
         "PYTHONUNBUFFERED": "1",  # the log of a build that was killed has its last words
     }
 
 
-def _supervised(request: Request, scratch: Path, start: float) -> Attempt:
+def _environment_of_hosts(given: Mapping[str, str]) -> dict[str, str]:
+    # Without threads of NumPy, which would be missing in what a host forks.
+    return {**_shared(given), "OPENBLAS_NUM_THREADS": "1"}
+
+
+def _supervised(request: Request, hosts: BuildHosts, scratch: Path, start: float) -> Attempt:
     # Python and compilers fall back to /tmp if TMPDIR names no folder.
     (scratch / "tmp").mkdir()
     file = scratch / "request.json"
     request.write(file)
-    program = request.program or (sys.executable, "-m", "tfaot_pkg.nightly.build_task")
+    order = Order(
+        request=str(file), folder=str(scratch), environment=environment_of_builds(os.environ, scratch),
+        log=str(request.log), program=request.program,
+        cache=str(request.cache), tensorflow=request.decision.task.tensorflow,
+    )  # fmt: skip
     _say(request.log, f"{request.decision.task.id}: build of {request.decision.release}")
     # The kernel does not tell a parent why a child got SIGKILL: its count of kills for memory is the only evidence.
     killed_before = oom_kills()
-    ended = run_within(
-        [*program, str(file)],
-        # The coordinator's folder may be that of the specs: with -m, Python would import modules of their authors.
-        cwd=scratch,
-        env=environment_of_builds(os.environ, scratch),
-        log=request.log,
-        timeout=request.policy.timeout,
-        memory=request.policy.memory,
+    ended = hosts.run(
+        order, env=_environment_of_hosts(os.environ), timeout=request.policy.timeout, memory=request.policy.memory
     )
     attempt = _attempt(request, ended, Answer.read(file), start, killed_for_memory=oom_kills() > killed_before)
     if attempt.kind != "verified":
@@ -101,7 +107,7 @@ def _attempt(request: Request, ended: Ended, told: Answer | None, start: float, 
             kind=kind, night=request.night, seconds=seconds, memory=ended.memory, error=error, error_class=error_class
         )
 
-    # Limits first: run_within killed the build, so its exit code says nothing more.
+    # Limits first: it was killed for them, so its exit code says nothing more.
     if ended.limit == "time":
         return failed("timed out", f"no end after {policy.timeout:g} s (policy.timeout)", "timed out")
     if ended.limit == "memory":

@@ -10,6 +10,7 @@ from typing import Any
 from tfaot_pkg.ground.keys import sha256_bytes
 from tfaot_pkg.nightly.farm.messages import Told
 from tfaot_pkg.nightly.farm.store import Store
+from tfaot_pkg.nightly.hosts import BuildHosts
 from tfaot_pkg.nightly.outcome import Attempt, Request
 from tfaot_pkg.nightly.results import Results
 
@@ -88,8 +89,8 @@ def _other_bytes(module: dict[str, Any]) -> None:
     """Another package than the one that was built, and everything about it is right."""
     perform = module["perform"]
 
-    def after(request: Request) -> Attempt:
-        attempt: Attempt = perform(request)
+    def after(request: Request, hosts: BuildHosts) -> Attempt:
+        attempt: Attempt = perform(request, hosts)
         folder = Results(root=request.state).folder(request.decision.key)
         data = b"evil " + request.decision.key.encode()
         (folder / "blobs" / "prefix").write_bytes(data)

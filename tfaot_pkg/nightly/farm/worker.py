@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -39,6 +39,7 @@ from tfaot_pkg.nightly.farm.messages import (
 )
 from tfaot_pkg.nightly.farm.store import Store, get, put
 from tfaot_pkg.nightly.farm.tool import described, tool_digest
+from tfaot_pkg.nightly.hosts import BuildHosts
 from tfaot_pkg.nightly.outcome import Attempt, Request
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.supervise import perform
@@ -74,8 +75,14 @@ class Worker:
     poll: float = POLL_SECONDS
     clock: Callable[[], float] = time.monotonic
 
+    _hosts: BuildHosts = field(init=False, default_factory=BuildHosts)
+
     def run(self) -> int:
         """Returns the number of results. Raises OtherVersion, StorageError, NetworkError (no store for too long)."""
+        with self._hosts:
+            return self._run()
+
+    def _run(self) -> int:
         presence = _Presence(self.store, self.identity)
         begun, results = self.clock(), 0
         last = begun
@@ -169,7 +176,7 @@ class Worker:
             self.note(f"{request.decision.task.id}: build of {request.decision.release}")
             if version := request.decision.task.tensorflow:
                 self.prepare(version)
-            attempt = perform(request)
+            attempt = perform(request, self._hosts)
         except (TfaotError, OSError) as error:
             if isinstance(error, NetworkError) and request is None:
                 raise  # the store: nobody could be told
