@@ -181,6 +181,26 @@ def test_what_was_made_while_a_template_changed_is_not_kept(tmp_path: Path) -> N
     assert (cache.get_or_make("test", key, changing(template, "one")) / "made").read_text() == "one"
 
 
+def test_files_can_be_digested_while_another_thread_looks_for_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Builds end, and publications begin, in several threads."""
+    files = [tmp_path / str(number) for number in range(2)]
+    for file in files:
+        file.write_text("one")
+    resources.digest(files[0])
+    real = resources._stamps_of
+
+    def digested_meanwhile(path: Path) -> resources._Stamps:
+        monkeypatch.setattr(resources, "_stamps_of", real)
+        resources.digest(files[1])
+        return real(path)
+
+    monkeypatch.setattr(resources, "_stamps_of", digested_meanwhile)
+    resources.require_unchanged()
+    assert files[1] in resources._stamps
+
+
 def test_code_that_was_written_after_it_was_loaded_has_no_digest(copy: Path) -> None:
     program = """
 import os, time

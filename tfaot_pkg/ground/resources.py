@@ -46,7 +46,8 @@ def require_unchanged() -> None:
 
     Results of that time may come from either content, so they must not be stored under a key (decision 031).
     """
-    for path, before in _stamps.items():
+    # A copy, made in one step: other threads digest files meanwhile.
+    for path, before in _stamps.copy().items():
         now = _stamps_of(path)
         # Stamps are cheap; only if they differ is the content read again, since a checkout may touch equal files.
         if now != before and (not now or _digest(path) != digest(path)):
