@@ -182,7 +182,8 @@ def builds_below(process: int, program: Path) -> list[tuple[int, int]]:
             worker = _parent(_parent(child))
         except OSError:
             continue  # it has ended
-        if os.fsencode(program) in command.split(b"\0"):
+        # 0: its host has just ended, and kill(2) would take that for the group of the tests themselves.
+        if worker and os.fsencode(program) in command.split(b"\0"):
             found.append((child, worker))
     return found
 
