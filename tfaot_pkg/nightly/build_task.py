@@ -136,7 +136,7 @@ def _become(order: Order, control: socket.socket, servers: KeptServers | None, h
             os.execvpe(order.program[0], [*order.program, order.request], os.environ)  # noqa: S606 (no shell)
         code = main(Path(order.request), servers)
     except BaseException:  # noqa: BLE001 (the log gets the traceback, the exit code tells the supervisor)
-        traceback.print_exc()
+        _say(traceback.format_exc())
     finally:
         os._exit(code)
 
