@@ -8,7 +8,7 @@ from tfaot_pkg.compiler.program import ONE, Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator
 from tfaot_pkg.frontends.lowering.builder import Builder
 from tfaot_pkg.frontends.lowering.values import Value, product
-from tfaot_pkg.frontends.onnx_lowering.determinants import eliminated, stepwise
+from tfaot_pkg.frontends.onnx_lowering.determinants import determinant, eliminated, stepwise
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, join
 from tfaot_pkg.frontends.onnx_lowering.reductions import total
@@ -35,16 +35,8 @@ def _without_factors(call: Call, *found: Value) -> tuple[Value | None, ...]:
 
 @operator("_linalg_det")
 def _det(call: Call) -> Results:
-    b, x = call.builder, call.value("A")
-    a, matrices = Arithmetic(b, x), _flat(b, x)
-
-    def step(number: Value, state: Sequence[Value]) -> list[Value]:
-        left, pivot = eliminated(b, number, state[0])
-        return [left, a.mul(state[1], pivot)]
-
-    ones = b.spread(b.constant(1, x.dtype), matrices.sizes[:1])
-    made = stepwise(b, _size(call, x), [matrices, ones], step)
-    return _without_factors(call, b.reshape(made[1], x.sizes[:-2]))
+    x = call.value("A")
+    return _without_factors(call, determinant(call.builder, x, _size(call, x)))
 
 
 @operator("_linalg_slogdet")

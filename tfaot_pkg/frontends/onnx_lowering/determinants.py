@@ -21,6 +21,11 @@ def _det(call: Call) -> Value:
     b, x = call.builder, call.input(0)
     if x.rank < 2 or x.sizes[-1] != x.sizes[-2]:
         raise call.fault("its input is no square matrix")
+    return determinant(b, x, call.number(x.sizes[-1], "the size of its matrices"))
+
+
+def determinant(b: Builder, x: Value, size: int) -> Value:
+    """That of each matrix."""
     a, matrices = Arithmetic(b, x), b.reshape(x, [product(x.sizes[:-2]), *x.sizes[-2:]])
 
     def step(number: Value, state: Sequence[Value]) -> list[Value]:
@@ -28,8 +33,7 @@ def _det(call: Call) -> Value:
         return [left, a.mul(state[1], pivot)]
 
     ones = b.spread(b.constant(1, x.dtype), matrices.sizes[:1])
-    made = stepwise(b, call.number(x.sizes[-1], "the size of its matrices"), [matrices, ones], step)
-    return b.reshape(made[1], x.sizes[:-2])
+    return b.reshape(stepwise(b, size, [matrices, ones], step)[1], x.sizes[:-2])
 
 
 def stepwise(b: Builder, count: int, state: Sequence[Value], step: loops.Body) -> Sequence[Value]:
