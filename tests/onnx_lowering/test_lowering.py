@@ -56,6 +56,16 @@ def test_arithmetic_on_shapes_costs_no_operation() -> None:
     assert _result(program) == Shape("f32", (ROWS, Size.symbol("n") * Size(4)))
 
 
+@pytest.mark.parametrize(("options", "wanted"), [
+    ({}, [1, 3, 6, 10, 15]), ({"reverse": 1}, [15, 14, 12, 9, 5]), ({"exclusive": 1}, [0, 1, 3, 6, 10]),
+])  # fmt: skip
+def test_sums_run_over_an_axis_that_varies(options: dict[str, Any], wanted: list[int]) -> None:
+    program = _lowered([node("CumSum", "x axis", "y", **options)], axis=1)
+    x = np.broadcast_to(np.arange(1, 6, dtype=np.float32)[:, None], (2, 5, 4))
+    (found,) = interpret.run(program, 2, [x], {"n": 5})
+    np.testing.assert_array_equal(found, np.broadcast_to(np.array(wanted, np.float32)[:, None], (2, 5, 4)))
+
+
 @pytest.mark.parametrize("end", [10**9, 2**31 - 1, 2**63 - 1])
 def test_what_exporters_write_for_the_end_is_the_end(end: int) -> None:
     nodes = [node("Slice", "x begin end axes steps", "y")]

@@ -400,12 +400,12 @@ def _convolution(
         called = Struct((Variable("window"), Size(filters.shape[3]), Size(groups), packed, bias, activation))
         rest = (operation.shape.sizes[0], read, Written(written), Written(room))
         arguments: list[Argument] = ["dispatch", called, *([Variable("pool")] if pool else []), *rest]
-        called_function = f"{function}<true>" if pool and pool.keeps_nan else function
+        name = f"{function}<true>" if pool and pool.keeps_nan else function
         # A transposed convolution with few filters is too small to be divided.
         if function != "transposedConv2d" and is_divided(emitter, operation):
-            emitter.call(by_team(emitter, called_function, needed), TEAM, *arguments)
+            emitter.call(by_team(emitter, name, needed), TEAM, *arguments)
         else:
-            emitter.call(called_function, *arguments)
+            emitter.call(name, *arguments)
     if not is_constant and function != "transposedConv2d":
         emitter.reached["products()"] = None  # any number of output pixels
     # Beside that, only the width of the output decides which functions the library calls (convolvingOf).
@@ -453,8 +453,7 @@ def max_pool(emitter: Emitter, operation: Operation) -> str:
     function, step = "maxPool<true>" if pool.keeps_nan else "maxPool", given["stride_width"] * given["channels"]
     inside = not given["pad_left"] and reach(given, "width", given["out_width"]) <= given["in_width"]
     if inside and operation.shape.dtype == "f32" and are_short(Size(step), Size(given["channels"])):
-        largest = "LargestOrNan" if pool.keeps_nan else "Largest"
-        function = f"maxPoolOfFew<{largest}, {given['channels']}, {step}>"
+        function = f"maxPoolOfFew<{given['channels']}, {step}{', true' if pool.keeps_nan else ''}>"
     read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
     written = Place(target, elements=operation.shape.elements)
     emitter.call(function, Struct(tuple(map(Size, pool.window))), operation.shape.sizes[0], read, Written(written))

@@ -37,16 +37,19 @@ def _by_torch(torch: Any, model: Any, examples: tuple[Any, ...], axes: list[Axes
         if not any(each in str(error) for each in ("Constraints violated", "Specializations unexpectedly required")):
             raise
         first = error
-    deferred = "prefer_deferred_runtime_asserts_over_guards"
+    deferred, attempts = "prefer_deferred_runtime_asserts_over_guards", []
     if _LARGEST_INTEGER in str(first):
         options["dynamic_shapes"] = _dynamic(torch, axes, limits, _MOST)
+        attempts.append(options)
     elif deferred in inspect.signature(torch.export.export).parameters:
         # Conditions that hold at all sizes, which PyTorch cannot see, become assertions.
-        options[deferred] = True
+        attempts.append({**options, deferred: True})
     # Python's own functions, such as len(x), give numbers; what reads the bytecode sees sizes there, too.
-    for each in (options, {"dynamic_shapes": options["dynamic_shapes"], "strict": True}):
+    attempts.append({**options, "strict": True})
+    for each in attempts:
         with contextlib.suppress(Exception):  # the author's code raises whatever it likes; the first error tells most
             made = torch.export.export(model, examples, **each)
+            # A constant without values cannot be stored.
             if not any(type(constant).__name__ == "FakeTensor" for constant in made.constants.values()):
                 return made
     raise first

@@ -15,6 +15,7 @@ import select
 import signal
 import socket
 import sys
+import tempfile
 import traceback
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
@@ -127,8 +128,7 @@ def _become(order: Order, control: socket.socket, servers: KeptServers | None, h
         os.environ.clear()
         os.environ.update(order.environment)
         # What was imported may have asked for TMPDIR already, and it is another one now.
-        if "tempfile" in sys.modules:
-            sys.modules["tempfile"].tempdir = None  # type: ignore[attr-defined]
+        tempfile.tempdir = None
         os.chdir(order.folder)
         if order.program:
             for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, and a program would inherit that

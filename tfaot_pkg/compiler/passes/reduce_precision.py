@@ -54,6 +54,6 @@ def _conv2d(look: Look, operation: Operation) -> Operation | None:
     _, _, _, rows, columns, *_ = given.window
     made = Shape("f32", (image.sizes[0], as_size(rows), as_size(columns), operation.shape.sizes[3]))
     conv = look.add(replace(operation, id=look.fresh(), opcode="bfloat16_conv2d", type=made, attributes=attributes))
-    given = Conv2dMaxPool.of(operation)
-    pool = MaxPool(window=given.pool, keeps_nan=given.keeps_nan)
+    pooled = Conv2dMaxPool.of(operation)
+    pool = MaxPool(window=pooled.pool, keeps_nan=pooled.keeps_nan)
     return replace(operation, opcode="max_pool", operands=(conv.id,), attributes=pool)

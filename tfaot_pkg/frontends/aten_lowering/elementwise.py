@@ -9,12 +9,11 @@ from tfaot_pkg.compiler.program import NUMPY_TYPES, Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.table import COMPARISONS, Call, Results, operator, promoted
 from tfaot_pkg.frontends.lowering.builder import Builder
 from tfaot_pkg.frontends.lowering.values import Value
-from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic, cast, elu, leaky_relu, softplus
+from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic, cast, elu, has_other_sign, leaky_relu, softplus
 from tfaot_pkg.frontends.onnx_lowering.moving import cut
 
 _UNARY = {
-    "abs": "abs", "neg": "negate", "sign": "sign", "sgn": "sign", "ceil": "ceil", "floor": "floor",
-    "round": "round-nearest-even",
+    "abs": "abs", "neg": "negate", "ceil": "ceil", "floor": "floor", "round": "round-nearest-even",
 }  # fmt: skip
 """Operators that keep the type."""
 _OF_FLOATS = {
@@ -61,15 +60,9 @@ def _unary(opcode: str) -> Callable[[Call], Results]:
         x = call.value("self")
         if not x.is_float and opcode in ("ceil", "floor", "round-nearest-even"):
             return x
-        made = call.builder.op(opcode, x)
-        # Of NaN, too, the sign is 0.
-        return made if opcode != "sign" or not x.is_float else _zero_for_nan(call.builder, made)
+        return call.builder.op(opcode, x)
 
     return function
-
-
-def _zero_for_nan(b: Builder, x: Value) -> Value:
-    return Arithmetic(b, x).where(b.compare("EQ", x, x), x, 0)
 
 
 def _of_floats(opcode: str) -> Callable[[Call], Results]:
@@ -167,23 +160,27 @@ def floor_of_integers(b: Builder, x: Value, y: Value) -> Value:
     if made.known is not None and made.numbers is None:
         return made  # of sizes, which are not negative
     a = Arithmetic(b, made)
-    rest = a.sub(x, a.mul(made, y))
-    is_below = b.map("and", a.compare("NE", rest, 0), b.map("xor", a.compare("LT", rest, 0), a.compare("LT", y, 0)))
-    return a.where(is_below, a.sub(made, 1), made)
+    return a.where(has_other_sign(b, a.sub(x, a.mul(made, y)), y), a.sub(made, 1), made)
 
 
 def _floor_of_quotient(call: Call, x: Value, y: Value, quotient: Value) -> Value:
     """As PyTorch's div_floor_floating, by the rest: 1 // 0.1 is 9 in float32, though the quotient is rounded to 10."""
-    b, a = call.builder, Arithmetic(call.builder, quotient)
-    rest = call.onnx_one("Mod", x, y, fmod=1)
+    a, rest = Arithmetic(call.builder, quotient), call.onnx_one("Mod", x, y, fmod=1)
     made = a.div(a.sub(x, rest), y)
-    is_below = b.map("and", a.compare("NE", rest, 0), b.map("xor", a.compare("LT", rest, 0), a.compare("LT", y, 0)))
-    made = a.where(is_below, a.sub(made, 1), made)
+    made = a.where(has_other_sign(call.builder, rest, y), a.sub(made, 1), made)
     down = a.unary("floor", made)
     down = a.where(a.compare("GT", a.sub(made, down), 0.5), a.add(down, 1), down)
     # A zero has the sign of the quotient.
     down = a.where(a.compare("EQ", made, 0), a.mul(quotient, 0), down)
     return a.where(a.compare("EQ", y, 0), quotient, down)
+
+
+@operator("sign", "sgn")
+def _sign(call: Call) -> Results:
+    """0 for NaN, too."""
+    x = call.value("self")
+    a = Arithmetic(call.builder, x)
+    return a.where(a.compare("EQ", x, x), a.unary("sign", x), 0) if x.is_float else a.unary("sign", x)
 
 
 @operator("copysign.Tensor", "copysign.Scalar")

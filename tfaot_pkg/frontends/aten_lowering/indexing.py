@@ -20,7 +20,7 @@ from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic, cast
 from tfaot_pkg.frontends.onnx_lowering.indexing import take, wrapped
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, join, squeezed, stretched
 from tfaot_pkg.frontends.onnx_lowering.products import dot
-from tfaot_pkg.frontends.onnx_lowering.reductions import extreme, maximum, mean, total, windowed
+from tfaot_pkg.frontends.onnx_lowering.reductions import extreme, maximum, mean, running, total
 
 
 @operator("index_select")
@@ -192,7 +192,7 @@ def _masked_scatter(call: Call) -> Results:
     x, mask = (b.spread(each, b.together(x, mask)) for each in (x, mask))
     count = product(x.sizes)
     counted = b.convert(b.reshape(mask, [count]), "s64")
-    number = windowed(b, "add", counted, [(plain(count), 1, plain(count + MINUS), 0, 1, 1)], 0)
+    number = running(b, counted, 0, "add", 0)
     source = call.value("source")
     source = b.reshape(source, [product(source.sizes)])
     first = b.constant(0, "s64")

@@ -185,9 +185,8 @@ def _diagonal_scatter(call: Call) -> Results:
     moved = b.transpose(x, order)
     rows, columns = (call.number(size, "the sizes of the matrix") for size in moved.sizes[-2:])
     places = np.arange(rows * columns)
-    places[np.diagonal(places.reshape(rows, columns), offset)] = rows * columns + np.arange(
-        len(np.diagonal(places.reshape(rows, columns), offset))
-    )
+    diagonal = np.diagonal(places.reshape(rows, columns), offset).copy()
+    places[diagonal] = rows * columns + np.arange(len(diagonal))
     both = join(b, [b.reshape(moved, [*moved.sizes[:-2], Size(rows * columns)]), call.value("src")], x.rank - 2)
     made = b.reshape(take(b, both, known(places, "s64"), x.rank - 2), moved.sizes)
     return b.transpose(made, [order.index(axis) for axis in range(x.rank)])

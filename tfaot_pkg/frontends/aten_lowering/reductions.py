@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tfaot_pkg.compiler.affine import plain
-from tfaot_pkg.compiler.attributes import Side, Windows
+from tfaot_pkg.compiler.attributes import Windows
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, Shape, Size
 from tfaot_pkg.frontends.aten_lowering.elementwise import floating
 from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator
@@ -15,13 +14,14 @@ from tfaot_pkg.frontends.lowering.values import Value, product
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic, cast
 from tfaot_pkg.frontends.onnx_lowering.moving import squeezed
 from tfaot_pkg.frontends.onnx_lowering.reductions import (
-    WHOLE,
     extreme,
     maximum,
     mean,
     minimum,
+    running,
     total,
-    windowed,
+    up_to_each,
+    windowed_places,
 )
 
 
@@ -169,15 +169,7 @@ def _cumulated(call: Call) -> Results:
         return x
     axis = call.axis("dim", x.rank)
     opcode, start = ("add", 0) if "cumsum" in call.op else ("multiply", 1)
-    return windowed(b, opcode, x, _up_to_each(x, axis), start)
-
-
-def _up_to_each(x: Value, axis: int) -> list[Side]:
-    """Windows of the whole axis that end at each element; what is outside of the array does not count."""
-    window: list[Side] = [WHOLE] * x.rank
-    size = x.sizes[axis]
-    window[axis] = (plain(size), 1, plain(size + Size(-1)), 0, 1, 1)
-    return window
+    return running(b, x, axis, opcode, start)
 
 
 @operator("logcumsumexp")
@@ -193,7 +185,7 @@ def _log_sum_exp_up_to_each(call: Call) -> Results:
         apart = a.where(a.compare("EQ", one, two), 0, a.unary("abs", a.sub(one, two)))
         return [a.add(a.max(one, two), a.unary("log-plus-one", a.exp(a.unary("negate", apart))))]
 
-    window = tuple(_up_to_each(x, call.axis("dim", x.rank)))
+    window = tuple(up_to_each(x, call.axis("dim", x.rank)))
     return b.op(
         "reduce-window", x, b.constant(-math.inf, x.dtype), attributes=Windows(window=window),
         regions=[b.region([number, number], together)],
@@ -207,20 +199,12 @@ def _running_extreme(call: Call) -> Results:
     if not x.rank:
         return x, b.constant(0, "s64")
     axis = call.axis("dim", x.rank)
-    window, start = _up_to_each(x, axis), extreme(x.dtype, largest=is_largest)
+    start = extreme(x.dtype, largest=is_largest)
     if 1 not in call.used:
-        return windowed(b, "maximum" if is_largest else "minimum", x, window, start), None
+        return running(b, x, axis, "maximum" if is_largest else "minimum", start), None
 
-    def later(four: Sequence[Value]) -> list[Value]:
-        value, place, other, there = four
+    def better(other: Value, value: Value) -> Value:
         is_later = b.compare("GE" if is_largest else "LE", other, value)
-        if x.is_float:
-            is_later = b.op("or", is_later, b.compare("NE", other, other))
-        return [b.op("select", is_later, other, value), b.op("select", is_later, there, place)]
+        return b.op("or", is_later, b.compare("NE", other, other)) if x.is_float else is_later
 
-    pair = [Shape(x.dtype, ()), Shape("s64", ())]
-    starts = [b.constant(start, x.dtype), b.constant(0, "s64")]
-    return b.ops(
-        "reduce-window", x, b.iota("s64", x.sizes, axis), *starts, attributes=Windows(window=tuple(window)),
-        regions=[b.region([*pair, *pair], later)],
-    )  # fmt: skip
+    return windowed_places(b, x, b.iota("s64", x.sizes, axis), up_to_each(x, axis), start, better)

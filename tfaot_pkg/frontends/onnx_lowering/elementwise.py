@@ -379,10 +379,13 @@ def _mod(call: Call) -> Value:
     # fmod has the sign of the dividend, as in C; else the result has that of the divisor, as in Python.
     if call.whole("fmod", 0) or x.dtype.startswith("u") or (rest.known is not None and rest.numbers is None):
         return rest
-    is_other = call.builder.map(
-        "and", a.compare("NE", rest, 0), call.builder.map("xor", a.compare("LT", rest, 0), a.compare("LT", y, 0))
-    )
-    return a.where(is_other, a.add(rest, y), rest)
+    return a.where(has_other_sign(call.builder, rest, y), a.add(rest, y), rest)
+
+
+def has_other_sign(b: Builder, rest: Value, divisor: Value) -> Value:
+    """Whether a rest of C's division is not 0 and has not the sign of the divisor, as Python's rests have."""
+    a = Arithmetic(b, rest)
+    return b.map("and", a.compare("NE", rest, 0), b.map("xor", a.compare("LT", rest, 0), a.compare("LT", divisor, 0)))
 
 
 @operator("BitShift")

@@ -8,14 +8,14 @@ from typing import Literal
 
 import numpy as np
 
-from tfaot_pkg.compiler.attributes import MaxPool, Side, Windows, numbers
+from tfaot_pkg.compiler.attributes import MaxPool, Side, numbers
 from tfaot_pkg.compiler.image_windows import window_of
-from tfaot_pkg.compiler.program import ONE, Shape
+from tfaot_pkg.compiler.program import ONE
 from tfaot_pkg.frontends.lowering.builder import Builder
 from tfaot_pkg.frontends.lowering.values import Value, known, number_of
 from tfaot_pkg.frontends.onnx_lowering.convolutions import Pair, channels_first, channels_last, paddings, steps
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
-from tfaot_pkg.frontends.onnx_lowering.reductions import WHOLE, extreme, maximum, mean, total, windowed
+from tfaot_pkg.frontends.onnx_lowering.reductions import WHOLE, extreme, maximum, mean, total, windowed, windowed_places
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
 from tfaot_pkg.ground.arrays import Array
 
@@ -89,22 +89,12 @@ def max_pooled_places(
     """As `max_pooled`, and the place of the first of the largest, or of the last NaN, in an image of sizes `space`."""
     inner = known(np.arange(math.prod(space)).reshape(space, order=order), "s64")
     places = b.spread(inner, x.sizes)
-    pair = [Shape(x.dtype, ()), Shape("s64", ())]
 
-    def larger(four: Sequence[Value]) -> list[Value]:
-        value, place, other, there = four
+    def better(other: Value, value: Value) -> Value:
         is_more = b.compare("GT", other, value)
-        if keeps_nan:
-            is_more = b.op("or", is_more, b.compare("NE", other, other))
-        return [b.op("select", is_more, other, value), b.op("select", is_more, there, place)]
+        return b.op("or", is_more, b.compare("NE", other, other)) if keeps_nan and x.is_float else is_more
 
-    window = [WHOLE, WHOLE, *sides]
-    region = b.region([*pair, *pair], larger)
-    starts = [b.constant(extreme(x.dtype, largest=True), x.dtype), b.constant(0, "s64")]
-    largest, found = b.ops(
-        "reduce-window", x, places, *starts, attributes=Windows(window=tuple(window)), regions=[region]
-    )
-    return largest, found
+    return windowed_places(b, x, places, [WHOLE, WHOLE, *sides], extreme(x.dtype, largest=True), better)
 
 
 @operator("AveragePool")

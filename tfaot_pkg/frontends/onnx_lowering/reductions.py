@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tfaot_pkg.compiler.affine import plain
 from tfaot_pkg.compiler.attributes import Side, Windows
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, ZERO, Shape, Size
 from tfaot_pkg.frontends.lowering.builder import Builder
@@ -148,13 +149,17 @@ def _moved_on(b: Builder, x: Value, axis: int, start: Value, *, back: bool) -> V
 
 def running(b: Builder, x: Value, axis: int, opcode: str, start: float, *, back: bool = False) -> Value:
     """Each element combined with all before it, or all behind it."""
-    size = x.sizes[axis].constant
-    if not size:
+    if x.sizes[axis] == ZERO:
         return x
+    return windowed(b, opcode, x, up_to_each(x, axis, back=back), start)
+
+
+def up_to_each(x: Value, axis: int, *, back: bool = False) -> list[Side]:
+    """Windows of the whole axis that end (or, `back`, begin) at each element; what is outside of it does not count."""
+    size, others = plain(x.sizes[axis]), plain(x.sizes[axis] + Size(-1))
     window = [WHOLE] * x.rank
-    # A window of the whole axis that ends at each element; what is outside of the array does not count.
-    window[axis] = (size, 1, 0, size - 1, 1, 1) if back else (size, 1, size - 1, 0, 1, 1)
-    return windowed(b, opcode, x, window, start)
+    window[axis] = (size, 1, 0, others, 1, 1) if back else (size, 1, others, 0, 1, 1)
+    return window
 
 
 def windowed(b: Builder, opcode: str, x: Value, window: Sequence[Side], start: float) -> Value:
@@ -163,3 +168,21 @@ def windowed(b: Builder, opcode: str, x: Value, window: Sequence[Side], start: f
     region = b.region([number, number], lambda pair: [b.op(opcode, *pair)])
     attributes = Windows(window=tuple(window))
     return b.op("reduce-window", x, b.constant(start, x.dtype), attributes=attributes, regions=[region])
+
+
+def windowed_places(
+    b: Builder, x: Value, places: Value, window: Sequence[Side], start: float, better: Callable[[Value, Value], Value]
+) -> tuple[Value, Value]:
+    """One element of each window, and that of `places` beside it; a later one replaces it if it is `better`."""
+    number, place = Shape(x.dtype, ()), Shape(places.dtype, ())
+
+    def chosen(four: Sequence[Value]) -> list[Value]:
+        is_better = better(four[2], four[0])
+        return [b.op("select", is_better, four[2 + each], four[each]) for each in (0, 1)]
+
+    region = b.region([number, place, number, place], chosen)
+    starts = [b.constant(start, x.dtype), b.constant(0, places.dtype)]
+    values, found = b.ops(
+        "reduce-window", x, places, *starts, attributes=Windows(window=tuple(window)), regions=[region]
+    )
+    return values, found

@@ -349,7 +349,7 @@ TFAOT_INLINE To converted(From x) {
   }
 }
 
-// As in HLO; of vectors of floats in vectors.h.
+// As in HLO. Those of vectors of floats are in vectors.h.
 TFAOT_INLINE Integers maximum(Integers a, Integers b) { return chosen(a > b, a, b); }
 TFAOT_INLINE Integers minimum(Integers a, Integers b) { return chosen(a < b, a, b); }
 

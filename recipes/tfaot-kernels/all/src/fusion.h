@@ -26,8 +26,8 @@ inline bool isMonotone(Activation activation) {
 
 /// One line of the pooled image, from the convolution's sums before `activation`.
 ///
-/// A window that contains only NaN that is ignored gives the activation of minus infinity, as in TensorFlow, whose graph optimizer swaps
-/// activation and pooling in the same way.
+/// A window that contains only NaN that is ignored gives the activation of minus infinity, as in TensorFlow, whose graph
+/// optimizer swaps activation and pooling in the same way.
 template <bool kKeepsNan, class LineOf>
 void poolLine(const Dispatch& dispatch, const Window& pool, Activation activation, std::size_t row, LineOf lineOf, float* out) {
   kLargest<kKeepsNan>(pool, row, lineOf, out);

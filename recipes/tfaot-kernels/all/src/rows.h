@@ -295,9 +295,9 @@ TFAOT_INLINE void reduceRows(std::size_t rows, float start, float* to, Body body
   }
 }
 
-/// As `maxPool` (kernels.h), by Largest or LargestOrNan, for kChannels channels and windows that begin kStep floats apart, without padding at the
+/// As `maxPool` (kernels.h), for kChannels channels and windows that begin kStep floats apart, without padding at the
 /// left and the right.
-template <class Combine, int kChannels, int kStep>
+template <int kChannels, int kStep, bool kKeepsNan = false>
 inline void maxPoolOfFew(const Window& window, std::size_t batch, const float* in, float* out) {
   const std::size_t line = window.inWidth * kChannels;
   for (std::size_t image = 0; image < batch; ++image, in += window.inHeight * line) {
@@ -309,7 +309,7 @@ inline void maxPoolOfFew(const Window& window, std::size_t batch, const float* i
           if (place >= window.inHeight) continue;  // unsigned: padding above, too
           for (std::size_t x = 0; x < window.width; ++x) {
             const float* const seen = in + place * line + x * window.dilationWidth * kChannels;
-            most = Combine{}(most, at.load(seen, Apart<kStep, 1>{}));
+            most = kLargest<kKeepsNan>.combine(most, at.load(seen, Apart<kStep, 1>{}));
           }
         }
         at.store(out, most);
