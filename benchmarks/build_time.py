@@ -43,7 +43,7 @@ from tfaot_pkg.ground.settings import Folders  # noqa: E402
 from tfaot_pkg.ground.targets import TARGETS  # noqa: E402
 from tfaot_pkg.native.compiled.model import CompiledModel, compile_model  # noqa: E402 (after the path to the checkout)
 from tfaot_pkg.pipeline.pipeline import Pipeline, Plan  # noqa: E402
-from tfaot_pkg.spec import load_spec  # noqa: E402
+from tfaot_pkg.spec.parse import load_spec  # noqa: E402
 
 SIZES = (1, 2, 4, 8, 16)
 LEAST_SPEED_UP = 3.0

@@ -53,7 +53,7 @@ from tfaot_pkg.ground.targets import TARGETS  # noqa: E402
 from tfaot_pkg.native.compiled.model import weight_offsets  # noqa: E402
 from tfaot_pkg.native.xla_runtime import Parts  # noqa: E402
 from tfaot_pkg.pipeline.pipeline import Pipeline, Plan  # noqa: E402
-from tfaot_pkg.spec import load_spec  # noqa: E402
+from tfaot_pkg.spec.parse import load_spec  # noqa: E402
 from tfaot_pkg.spec.rules import package_name  # noqa: E402
 
 SOURCES = HERE / "consumer_program"

@@ -37,7 +37,7 @@ from tfaot_pkg.measure.bench.plot import latency_plot, resources_plot  # noqa: E
 from tfaot_pkg.measure.bench.results import Bench  # noqa: E402
 from tfaot_pkg.measure.bench.run import Request, bench  # noqa: E402
 from tfaot_pkg.pipeline.pipeline import Pipeline  # noqa: E402
-from tfaot_pkg.spec import load_spec  # noqa: E402
+from tfaot_pkg.spec.parse import load_spec  # noqa: E402
 
 NETWORKS = (
     *("dnn_5x128_tanh", "dnn_10x128_elu", "dnn_10x256_elu", "dnn_20x256_elu"),

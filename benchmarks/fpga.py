@@ -38,7 +38,7 @@ from tfaot_pkg.ground.targets import TARGETS, runs_here
 from tfaot_pkg.measure.bench import table
 from tfaot_pkg.measure.bench.results import description, free_core
 from tfaot_pkg.pipeline.pipeline import Pipeline
-from tfaot_pkg.spec import load_spec
+from tfaot_pkg.spec.parse import load_spec
 
 Kind = Literal["hls4ml", "conifer", "qonnx"]
 

@@ -17,7 +17,7 @@ from tests.wording import reported
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.ground import resources
 from tfaot_pkg.ground.cache import BuildCache
-from tfaot_pkg.ground.code import code_digest, imported, modules_of
+from tfaot_pkg.ground.code import code_digest, imported, is_changed, modules_of
 from tfaot_pkg.ground.keys import Key
 from tfaot_pkg.pipeline.package_key import STAGES
 
@@ -217,3 +217,14 @@ except errors.StorageError as error:
         [sys.executable, "-c", program], env=environment, cwd=copy, check=True, capture_output=True, text=True
     ).stdout
     assert "was changed while it ran" in printed and "errors.py" in printed
+
+
+def test_a_file_that_was_written_since_its_digest_is_seen_before_the_next_build(tmp_path: Path) -> None:
+    """A host of builds ends then: what it forks has its digests."""
+    assert not is_changed()
+    template = tmp_path / "template.j2"
+    template.write_text("one")
+    resources.digest(template)
+    assert not is_changed()
+    template.write_text("two")
+    assert is_changed()

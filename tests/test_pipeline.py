@@ -25,7 +25,7 @@ from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.pipeline.package_key import STAGES
 from tfaot_pkg.pipeline.pipeline import Build, Pipeline
 from tfaot_pkg.runtime.loader import load
-from tfaot_pkg.spec import load_spec
+from tfaot_pkg.spec.parse import load_spec
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 

@@ -25,7 +25,7 @@ from tfaot_pkg.errors import SpecError, ValidationError
 from tfaot_pkg.ground import reduced
 from tfaot_pkg.ground.documents import plain
 from tfaot_pkg.ground.signature import DType, Signature, Tensor
-from tfaot_pkg.spec import parse_spec
+from tfaot_pkg.spec.parse import parse_spec
 from tfaot_pkg.spec.types import FULL, Bars, ModelSpec, Precision
 from tfaot_pkg.verify.report import accuracy_in
 

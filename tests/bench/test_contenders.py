@@ -17,7 +17,7 @@ from tfaot_pkg.ground.signature import DType, Tensor
 from tfaot_pkg.measure.bench.contenders import Field
 from tfaot_pkg.measure.bench.peers import peers_named
 from tfaot_pkg.measure.bench.trees import Trees, given
-from tfaot_pkg.spec import load_spec
+from tfaot_pkg.spec.parse import load_spec
 from tfaot_pkg.spec.types import Compilation, ModelSpec
 from tfaot_pkg.worker_program.messages.sources import CategoryColumn, TreesFacts
 

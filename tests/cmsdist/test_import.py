@@ -15,7 +15,7 @@ from tests.wording import reported
 from tfaot_pkg.cmsdist.importing import Imported, ModelFiles, import_spec
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.ground.targets import DEFAULT_TARGETS
-from tfaot_pkg.spec import load_spec
+from tfaot_pkg.spec.parse import load_spec
 from tfaot_pkg.spec.types import ArchiveSource, FolderSource, GitSource
 
 SPECS = Path(__file__).parent / "specs"

@@ -17,7 +17,7 @@ from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.ground.keys import sha256_file
 from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.native.compiled.calibrated import judged, quantized, table_of, told_layers
-from tfaot_pkg.spec import parse_spec
+from tfaot_pkg.spec.parse import parse_spec
 from tfaot_pkg.spec.types import Bars, ModelSpec
 
 X = Tensor(name="x", dtype=DType.FLOAT32, shape=(None, 3, 70))

@@ -20,7 +20,7 @@ from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.native.compiled.flags import STAGE, require_flags
 from tfaot_pkg.pipeline.check import check_model
 from tfaot_pkg.pipeline.pipeline import Pipeline
-from tfaot_pkg.spec import load_spec
+from tfaot_pkg.spec.parse import load_spec
 from tfaot_pkg.spec.types import ModelSpec, Validation
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]

@@ -24,7 +24,7 @@ from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.pipeline.conan.recipe import render_recipe, require_built_from, require_no_other_recipe, stage_recipe
 from tfaot_pkg.pipeline.publish import into_conan
 from tfaot_pkg.provenance.statement import statement
-from tfaot_pkg.spec import load_spec
+from tfaot_pkg.spec.parse import load_spec
 from tfaot_pkg.spec.source.tree import source_tree
 from tfaot_pkg.spec.types import ArchiveSource, FolderSource, Tuning
 from tfaot_pkg.verify.validate import inputs_document

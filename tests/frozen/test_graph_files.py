@@ -24,10 +24,10 @@ from tfaot_pkg.ground.process import run
 from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.runtime.loader import load
-from tfaot_pkg.spec import FolderSource, ModelInfo, ModelSpec, load_spec
 from tfaot_pkg.spec.formats import Format
+from tfaot_pkg.spec.parse import load_spec
 from tfaot_pkg.spec.source.tree import source_tree
-from tfaot_pkg.spec.types import Compilation, GraphFile, files_of
+from tfaot_pkg.spec.types import Compilation, FolderSource, GraphFile, ModelInfo, ModelSpec, files_of
 from tfaot_pkg.worker_program.messages.conversions import GraphFiles, ProposedGraph, ProposeGraph, Values
 from tfaot_pkg.worker_program.messages.graph import Check, Checked
 from tfaot_pkg.worker_program.messages.requests import Reference, Referenced

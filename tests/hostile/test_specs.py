@@ -9,7 +9,7 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.spec import load_spec
+from tfaot_pkg.spec.parse import load_spec
 
 GOOD = "model: {name: dense, version: 1.0.0, saved_model: dense}\ncompilation: {batch_sizes: [1]}\n"
 

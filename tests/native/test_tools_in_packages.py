@@ -23,7 +23,7 @@ from tfaot_pkg.native.library import NativeLibrary
 from tfaot_pkg.native.tools import build_tools
 from tfaot_pkg.package.binary.findings import glibc_floor_of, numbers
 from tfaot_pkg.pipeline.pipeline import Pipeline
-from tfaot_pkg.spec import load_spec
+from tfaot_pkg.spec.parse import load_spec
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(600)]
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.compilers import EVERY, knows
 from tests.package.conftest import HERE, WARNINGS, make_contents, make_spec
 from tests.wording import reported
+from tfaot_pkg.errors import CompilerError
+from tfaot_pkg.ground.cache import BuildCache
 from tfaot_pkg.ground.process import CommandFailed, run
 from tfaot_pkg.ground.signature import DType, Signature, Symbol, Tensor
+from tfaot_pkg.native.common import check_headers
+from tfaot_pkg.native.cxx.compiler import Compiler, find_compiler
 from tfaot_pkg.package.tree import PackageTree, names_note, render
 
 pytestmark = pytest.mark.slow
@@ -276,3 +282,37 @@ def test_short_floats_and_complex_numbers_are_spans_of_their_types(tmp_path: Pat
         """
     files = render(make_contents(make_spec("affine"), signature=signature))
     compile_model(files, tmp_path, code)
+
+
+def test_headers_of_one_model_on_several_toolchains_are_compiled_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They differ in comments and in the version. A header that no compiler takes is found each time."""
+    compiled: list[Path] = []
+    real = Compiler.check
+
+    def noted(self: Compiler, source: Path, **options: Any) -> None:
+        compiled.append(source)
+        real(self, source, **options)
+
+    monkeypatch.setattr(Compiler, "check", noted)
+    compiler = find_compiler("x86_64", log=tmp_path / "log", output=lambda _: None)
+    cache, first = BuildCache(root=tmp_path / "builds"), make_contents()
+
+    def check(name: str, *, version: str = "1.2.0", toolchain: str = "tensorflow 2.17.1", more: str = "") -> int:
+        contents = replace(first, spec=make_spec(version=version), toolchain=toolchain)
+        for path, data in render(contents).items():
+            (tmp_path / name / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name / path).write_bytes(data)
+        with (tmp_path / name / "include" / contents.package_name / "model.h").open("a") as header:
+            header.write(more)
+        check_headers(contents.spec, compiler, cache, toolchain, tmp_path / name)
+        return len(compiled)
+
+    assert check("first") == 1
+    assert check("second", version="1.2.0+tf2.21.0.b1", toolchain="tensorflow 2.21.0") == 1
+    assert check("third", more="extern int more;\n") == 2
+    for name in ("fourth", "fifth"):
+        with pytest.raises(CompilerError, match="on generated code"):
+            check(name, more="not C++;\n")
+    assert len(compiled) == 4

@@ -14,7 +14,7 @@ from tfaot_pkg.native.cxx.compiler import ArchiveMember, Compiler
 from tfaot_pkg.native.xla_runtime import LinkedPart
 from tfaot_pkg.package.listing import Member, Tree
 from tfaot_pkg.provenance.materials import Made, Materials, Pin, ToolchainFacts
-from tfaot_pkg.spec import parse_spec
+from tfaot_pkg.spec.parse import parse_spec
 from tfaot_pkg.spec.types import ModelSpec
 from tfaot_pkg.verify.report import Comparison, ValidationReport
 

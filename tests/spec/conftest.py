@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.spec import parse_spec
+from tfaot_pkg.spec.parse import parse_spec
 
 GOOD = """\
 model:

@@ -24,7 +24,9 @@ import json
 from pathlib import Path
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.ground.forms.fields import described_field
-from tfaot_pkg.spec import json_schema, parse_spec, spec_document
+from tfaot_pkg.spec.document import spec_document
+from tfaot_pkg.spec.form import json_schema
+from tfaot_pkg.spec.parse import parse_spec
 from tools.make_reference import pages
 
 def spec(**settings):

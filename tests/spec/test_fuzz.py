@@ -13,8 +13,9 @@ from jsonschema import Draft202012Validator
 
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.ground.keys import canonical_json
-from tfaot_pkg.spec import json_schema, parse_spec, spec_document
-from tfaot_pkg.spec.form import SECTIONS
+from tfaot_pkg.spec.document import spec_document
+from tfaot_pkg.spec.form import SECTIONS, json_schema
+from tfaot_pkg.spec.parse import parse_spec
 
 pytestmark = pytest.mark.slow
 

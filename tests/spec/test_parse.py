@@ -12,7 +12,9 @@ import yaml
 from tests.wording import reported
 from tfaot_pkg.errors import SpecError
 from tfaot_pkg.ground.keys import canonical_json
-from tfaot_pkg.spec import (
+from tfaot_pkg.spec.document import spec_document
+from tfaot_pkg.spec.parse import load_spec, parse_spec
+from tfaot_pkg.spec.types import (
     ArchiveSource,
     Compilation,
     FolderSource,
@@ -20,9 +22,6 @@ from tfaot_pkg.spec import (
     ModelSpec,
     PackageOptions,
     Validation,
-    load_spec,
-    parse_spec,
-    spec_document,
 )
 from tfaot_pkg.worker_program.messages.conversions import Values
 from tfaot_pkg.worker_program.messages.sources import TreesCall

@@ -8,8 +8,8 @@ import pytest
 
 from tests.spec.conftest import FaultsOf
 from tfaot_pkg.ground import reduced
-from tfaot_pkg.spec import parse_spec, spec_document
-from tfaot_pkg.spec.document import written
+from tfaot_pkg.spec.document import spec_document, written
+from tfaot_pkg.spec.parse import parse_spec
 from tfaot_pkg.spec.types import FULL, Bars, Precision
 
 _REDUCED = "  precision: {compute: bfloat16}\n"

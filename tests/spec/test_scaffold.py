@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfaot_pkg.ground.signature import DType, Signature, Symbol, Tensor
-from tfaot_pkg.spec import Compilation, FolderSource, ModelInfo, Validation, parse_spec
+from tfaot_pkg.spec.parse import parse_spec
 from tfaot_pkg.spec.scaffold import DEFAULT_BATCH_SIZES, cpp_call, scaffold
-from tfaot_pkg.spec.types import GraphFile, SavedModelFiles
+from tfaot_pkg.spec.types import Compilation, FolderSource, GraphFile, ModelInfo, SavedModelFiles, Validation
 
 SIGNATURE = Signature(
     inputs=(Tensor(name="pixels", dtype=DType.FLOAT32, shape=(None, 8, 8)),),

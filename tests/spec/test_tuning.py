@@ -10,7 +10,7 @@ import pytest
 
 from tests.wording import reported
 from tfaot_pkg.errors import SpecError
-from tfaot_pkg.spec import load_spec, parse_spec
+from tfaot_pkg.spec.parse import load_spec, parse_spec
 from tfaot_pkg.spec.tuning import outdated_note, parse_tuning, read_tuning, tuning_bytes, tuning_path
 from tfaot_pkg.spec.types import TunedCode, Tuning
 

@@ -10,7 +10,7 @@ from tests.commands import run_command
 from tfaot_pkg.analysis.accuracy import Accuracy
 from tfaot_pkg.ground.wording import duration
 from tfaot_pkg.measure.tuning.precision import Curve, Point, Time, forms_of, without_bars
-from tfaot_pkg.spec import parse_spec
+from tfaot_pkg.spec.parse import parse_spec
 from tfaot_pkg.spec.types import Bars, ModelSpec
 
 _BARS = "{y: {mean: 0.1, quantile: {0.9: 1}, auc: 0.1}}"

@@ -28,7 +28,7 @@ from tfaot_pkg.native.emulator import emulator_of
 from tfaot_pkg.nightly.types import Policy
 from tfaot_pkg.pipeline.pipeline import Build, Pipeline, Plan
 from tfaot_pkg.runtime.loader import load
-from tfaot_pkg.spec import load_spec
+from tfaot_pkg.spec.parse import load_spec
 from tfaot_pkg.verify.oracle import Tried
 from tfaot_pkg.verify.runs import ENDLESS, EmulatedRuns, LibraryRuns, Part, not_run_targets, require_verified
 

@@ -14,10 +14,11 @@ from tests.test_pipeline import OwnCache
 from tfaot_pkg.ground.progress import Silent
 from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.pipeline.pipeline import Pipeline
-from tfaot_pkg.spec import load_spec
+from tfaot_pkg.spec.parse import load_spec
 from tfaot_pkg.verify import extent
+from tfaot_pkg.verify.corpus import MOST
 from tfaot_pkg.verify.extent import Extent, Extents
-from tfaot_pkg.verify.inputs import ARRANGED, EXAMPLES, MAIN, MOST, THRESHOLDS, drawn
+from tfaot_pkg.verify.inputs import ARRANGED, EXAMPLES, MAIN, THRESHOLDS, drawn
 from tfaot_pkg.verify.limits import Drawing
 from tfaot_pkg.verify.report import ValidationReport
 

@@ -25,9 +25,8 @@ from tfaot_pkg.ground.signature import DType, Signature, Tensor
 from tfaot_pkg.package.prefix.install import install_built
 from tfaot_pkg.package.prefix.manifest import verify_install
 from tfaot_pkg.package.tree import PackageTree
-from tfaot_pkg.verify.corpus import SIZES, corpus
+from tfaot_pkg.verify.corpus import MOST, SIZES, corpus
 from tfaot_pkg.verify.hashes import Group, Hashes, digests
-from tfaot_pkg.verify.inputs import MOST
 from tfaot_pkg.verify.installed import AnswersReport, check_answers
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the stand-in has targets of x86-64")

@@ -140,7 +140,7 @@ def _measured(session: Session, model: str, request: Request, source: Path | Non
     from tfaot_pkg.measure.bench.run import bench as measure
     from tfaot_pkg.measure.bench.run import published
     from tfaot_pkg.pipeline.rebuild import Means
-    from tfaot_pkg.spec import load_spec
+    from tfaot_pkg.spec.parse import load_spec
 
     # Around the measurement: the library of a published package is in this folder.
     with temporary_folder(prefix="tfaot-bench-") as folder:

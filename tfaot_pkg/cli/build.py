@@ -287,8 +287,7 @@ def build(
     from tfaot_pkg.cli.cmssw import area_for, write_tools
     from tfaot_pkg.ground.storage import write_file
     from tfaot_pkg.package.prefix.install import install_built
-    from tfaot_pkg.spec import load_spec
-    from tfaot_pkg.spec.parse import override
+    from tfaot_pkg.spec.parse import load_spec, override
 
     area = area_for(output) if dev else None
     prefix = area.prefix if area is not None else output
@@ -364,7 +363,7 @@ def publish(
     Examples: tfaot-pkg publish spec.yaml; tfaot-pkg publish spec.yaml --registry /srv/models -D release=2026.1
     """
     from tfaot_pkg.pipeline.publish import publish as publish_model
-    from tfaot_pkg.spec import load_spec
+    from tfaot_pkg.spec.parse import load_spec
 
     loaded = load_spec(spec, session.defines)
     makes_conan = session.settings.conan if conan is None else conan

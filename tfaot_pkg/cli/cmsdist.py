@@ -103,7 +103,7 @@ def export_cmsdist(
     """
     from tfaot_pkg.cmsdist.exporting import MODELS_FILE, DataPackage, export_spec
     from tfaot_pkg.ground.storage import storage_errors, write_file
-    from tfaot_pkg.spec import load_spec
+    from tfaot_pkg.spec.parse import load_spec
 
     if data_path and data_package is None:
         raise typer.BadParameter("--data-path is a folder in the data package: also give --data-package")
@@ -176,7 +176,7 @@ def compile_(
     """
     from tfaot_pkg.cmsdist.compiling import layout, tool, write_layout
     from tfaot_pkg.pipeline.pipeline import Pipeline
-    from tfaot_pkg.spec import load_spec
+    from tfaot_pkg.spec.parse import load_spec
 
     # Variables and `~` as in cms-tfaot's program, which CMSDIST's scripts were written for.
     folder = Path(os.path.abspath(os.path.expanduser(os.path.expandvars(output))))

@@ -179,7 +179,7 @@ def timeline(
     Examples: tfaot-pkg timeline spec.yaml; tfaot-pkg timeline spec.yaml --batch 16 -o traces --rounds 15
     """
     from tfaot_pkg.measure.inside.timeline import timeline as make
-    from tfaot_pkg.spec import load_spec
+    from tfaot_pkg.spec.parse import load_spec
     from tfaot_pkg.spec.rules import MAX_BATCH_SIZE
 
     if batch is not None and not 1 <= batch <= MAX_BATCH_SIZE:

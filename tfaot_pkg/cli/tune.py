@@ -89,7 +89,7 @@ def tune(
     """
     from tfaot_pkg.ground.storage import storage_errors, write_file
     from tfaot_pkg.measure.tuning.measure import tune as measure
-    from tfaot_pkg.spec import load_spec
+    from tfaot_pkg.spec.parse import load_spec
     from tfaot_pkg.spec.tuning import tuning_bytes, tuning_path
 
     loaded = load_spec(spec, session.defines)

@@ -69,9 +69,10 @@ def _require_as_loaded(name: str, file: Path) -> None:
 
 
 def is_changed() -> bool:
-    """Whether a module of the tool was written since this process imported this one."""
+    """Whether a module of the tool was written since this process imported this one, or a file since its digest."""
     now = time.time_ns()
-    return any(_STARTED < os.stat(file).st_mtime_ns <= now for file in _FOLDER.rglob("*.py"))
+    written = (_STARTED < os.stat(file).st_mtime_ns <= now for file in _FOLDER.rglob("*.py"))
+    return any(written) or resources.are_touched()
 
 
 @cache

@@ -38,6 +38,13 @@ def render(template: str, context: Mapping[str, object], release: str = "") -> s
     return _environment().get_template(f"{_of(release)}{template}").render(**context)
 
 
+def load_templates(*folders: str) -> None:
+    """Parse all templates below `folders` now, which `render` would do one by one."""
+    for folder in folders:
+        for name in template_names(folder):
+            _environment().get_template(name)
+
+
 def template_names(folder: str, release: str = "") -> tuple[str, ...]:
     """All templates below `folder` (relative to the templates folder), sorted."""
     above = resources.templates() / _of(release)

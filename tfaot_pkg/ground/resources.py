@@ -57,6 +57,11 @@ def require_unchanged() -> None:
             )
 
 
+def are_touched() -> bool:
+    """Whether a file that was digested has other times, or another size or inode."""
+    return any(_stamps_of(path) != before for path, before in _stamps.copy().items())
+
+
 def _digest(path: Path) -> str:
     return sha256_tree(path, _files(path)) if path.is_dir() else sha256_file(path)
 

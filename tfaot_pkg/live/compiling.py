@@ -207,7 +207,7 @@ def _built(place: Path, spec: Path, pipeline: Any, own: OwnAnswers | None = None
     from tfaot_pkg.live.own_answers import compared
     from tfaot_pkg.live.report import report_of
     from tfaot_pkg.package.prefix.install import install_built
-    from tfaot_pkg.spec import load_spec
+    from tfaot_pkg.spec.parse import load_spec
 
     made = pipeline.build(pipeline.plan(load_spec(spec)))
     install_built(made.tree, made.plan.key, place / "prefix")
@@ -221,7 +221,7 @@ def _built(place: Path, spec: Path, pipeline: Any, own: OwnAnswers | None = None
 def _of_spec(spec: Path, folders: Folders, progress: Progress, *, target: str | None, threads: int) -> CompiledModel:
     """The model of a spec, whose files stay where they are: kept by the key of its package."""
     from tfaot_pkg.pipeline.pipeline import Pipeline
-    from tfaot_pkg.spec import load_spec
+    from tfaot_pkg.spec.parse import load_spec
 
     pipeline = Pipeline(folders=folders, progress=progress)
     plan = pipeline.plan(load_spec(spec))

@@ -44,7 +44,7 @@ class CompiledModel(Model):
     @cached_property
     def spec(self) -> ModelSpec:
         """The spec of its package, which `spec.path` names as a file."""
-        from tfaot_pkg.spec import load_spec
+        from tfaot_pkg.spec.parse import load_spec
 
         return load_spec(Path(self._about["spec"]))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from tfaot_pkg.errors import RebuildError, StorageError, TfaotError
 from tfaot_pkg.frontends.toolchain.fork_servers import KeptServers
 from tfaot_pkg.ground.progress import PlainProgress
+from tfaot_pkg.ground.rendering import load_templates
 from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.ground.storage import storage_errors
 from tfaot_pkg.nightly.models import spec_for
@@ -18,6 +19,7 @@ from tfaot_pkg.nightly.outcome import Attempt, Request, builder
 from tfaot_pkg.nightly.reasons import changes
 from tfaot_pkg.nightly.results import Results
 from tfaot_pkg.nightly.types import Decision, Figures
+from tfaot_pkg.pipeline.package_key import TEMPLATES_OF_PACKAGES, tool_components
 from tfaot_pkg.pipeline.pipeline import Build, Pipeline, Plan
 from tfaot_pkg.pipeline.publish import Release, release_of
 from tfaot_pkg.pipeline.rebuild import differences
@@ -43,6 +45,14 @@ class _Folders(Folders):
     @property
     def logs(self) -> Path:
         return self.scratch / "logs"
+
+
+def prepare() -> None:
+    """Do what each build of a forked process would do again: imports, digests of the tool's files, templates."""
+    from tfaot_pkg.provenance import sbom  # noqa: F401 (for the builds)
+
+    tool_components()
+    load_templates(*TEMPLATES_OF_PACKAGES)
 
 
 def build(request: Request, scratch: Path, servers: KeptServers | None = None) -> None:

@@ -102,7 +102,9 @@ def _prepared(order: Order, servers: KeptServers | None, stack: ExitStack) -> Ke
         from tfaot_pkg.ground.progress import PlainProgress
         from tfaot_pkg.ground.sandbox import may_fork
         from tfaot_pkg.ground.settings import Folders
-        from tfaot_pkg.nightly import build  # noqa: F401 (for the builds)
+        from tfaot_pkg.nightly.build import prepare
+
+        prepare()
     except Exception:  # noqa: BLE001 (the build says so, in its log)
         return None
     folders = Folders(cache=Path(order.cache), data=Path(order.cache))

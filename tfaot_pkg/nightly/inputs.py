@@ -33,7 +33,8 @@ from tfaot_pkg.nightly.models import at_release
 from tfaot_pkg.nightly.types import Task
 from tfaot_pkg.pipeline.pipeline import Plan, pinned_facts, plan_of
 from tfaot_pkg.provenance.materials import ToolchainFacts
-from tfaot_pkg.spec import load_spec, values
+from tfaot_pkg.spec import values
+from tfaot_pkg.spec.parse import load_spec
 from tfaot_pkg.spec.source.tree import SourceTree, fetch, source_tree
 from tfaot_pkg.spec.tuning import tuning_path
 from tfaot_pkg.spec.types import ModelSpec, Source

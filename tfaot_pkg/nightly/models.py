@@ -21,8 +21,7 @@ from tfaot_pkg.ground.settings import Folders
 from tfaot_pkg.ground.wording import shown
 from tfaot_pkg.nightly.definition import definition_error, names_several, spec_files
 from tfaot_pkg.nightly.types import OWN, GitSpec, ModelEntry, NightlyDefinition, Task
-from tfaot_pkg.spec import load_spec
-from tfaot_pkg.spec.parse import override
+from tfaot_pkg.spec.parse import load_spec, override
 from tfaot_pkg.spec.rules import name_fault, version_fault
 from tfaot_pkg.spec.source.address import inside
 from tfaot_pkg.spec.source.checkout import files_of

@@ -29,9 +29,9 @@ from tfaot_pkg.native.compiled.program import engine_of, require_engine
 from tfaot_pkg.package.tree import names_note
 from tfaot_pkg.pipeline.pipeline import Pipeline
 from tfaot_pkg.pipeline.spec_completion import Accepted, Attempt, Inputs, Settled, Sizes, settled
-from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.form import SCHEMA_ID, json_schema, modeline
 from tfaot_pkg.spec.formats import FILE_FORMATS, FileFormat
+from tfaot_pkg.spec.parse import load_spec
 from tfaot_pkg.spec.recognition import recognized
 from tfaot_pkg.spec.rules import licence_note, name_fault, version_fault
 from tfaot_pkg.spec.scaffold import DEFAULT_BATCH_SIZES, scaffold

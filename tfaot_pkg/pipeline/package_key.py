@@ -37,8 +37,8 @@ STAGES = {
 }
 """The module of each stage, by the name that users read, in the order in which they run."""
 
-# Only templates whose output is part of packages.
-_TEMPLATES = ("package", "native", "source", "tools", "notices")
+TEMPLATES_OF_PACKAGES = ("package", "native", "source", "tools", "notices")
+"""The folders of templates whose output is part of packages."""
 
 
 def components(
@@ -81,7 +81,7 @@ def tool_components() -> dict[str, str]:
         WORKER: worker_program_digest(),
         HEADERS: resources.digest(resources.headers()),
         KERNELS: resources.digest(resources.kernels()),
-        **{f"{TEMPLATES}{name}": resources.digest(templates / name) for name in _TEMPLATES},
+        **{f"{TEMPLATES}{name}": resources.digest(templates / name) for name in TEMPLATES_OF_PACKAGES},
         **{f"{CODE}{name}": code_digest(module) for name, module in STAGES.items()},
     }
 

@@ -231,7 +231,8 @@ class Pipeline:
                 plan, frozen, compiled.engine, library, environment, program=compiled.program, programs=programs.paths
             )
             told = _documented(contents, plan, frozen, compiled.engine, library, report, programs.archives, answers)
-            tree = make_package(told, self.cache, partial(check_headers, spec, plan.compiler))
+            check = partial(check_headers, spec, plan.compiler, self.cache, environment.toolchain.name)
+            tree = make_package(told, self.cache, check)
         return Build(
             plan=plan, frozen=frozen, engine=compiled.engine, library=library, report=report, tree=tree, gains=gains
         )

@@ -32,8 +32,8 @@ from tfaot_pkg.registry.attestation import require_attested
 from tfaot_pkg.registry.entry import RegistryEntry
 from tfaot_pkg.registry.files.layout import PREFIX
 from tfaot_pkg.registry.reader import FILES, PROVENANCE, RegistryReader, resolve
-from tfaot_pkg.spec import parse_spec
 from tfaot_pkg.spec.document import spec_document
+from tfaot_pkg.spec.parse import parse_spec
 from tfaot_pkg.spec.row_files import digest_in
 from tfaot_pkg.spec.tuning import PACKAGED, read_tuning
 from tfaot_pkg.spec.types import INPUTS_KEY, FolderSource, ModelSpec, Tuning

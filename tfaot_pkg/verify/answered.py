@@ -10,7 +10,7 @@ from tfaot_pkg.frontends.frozen.model import FrozenModel
 from tfaot_pkg.frontends.frozen.source_model import Original
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.ground.signature import Signature, Symbol, Tensor
-from tfaot_pkg.verify.inputs import MOST
+from tfaot_pkg.verify.corpus import MOST
 from tfaot_pkg.worker_program.messages.elements import held_type, numbers, padded
 
 _NONE: tuple[dict[str, Array], dict[str, Array]] = ({}, {})

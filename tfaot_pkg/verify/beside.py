@@ -87,8 +87,7 @@ def beside(before: Path, after: Path, target: str) -> Beside:
 def main(argv: list[str]) -> None:
     """Raises RunError if a library does not run."""
     from tfaot_pkg.runtime.loader import load
-    from tfaot_pkg.verify.corpus import corpus, sizes_of
-    from tfaot_pkg.verify.inputs import MOST
+    from tfaot_pkg.verify.corpus import MOST, corpus, sizes_of
     from tfaot_pkg.verify.runner import answers_of
 
     before, after = (load(Path(path), target=argv[2]) for path in argv[:2])

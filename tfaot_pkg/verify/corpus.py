@@ -37,8 +37,10 @@ import numpy as np
 
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.ground.signature import DType, Signature, Tensor
-from tfaot_pkg.verify.inputs import MOST
 from tfaot_pkg.worker_program.messages.elements import held
+
+MOST = 8
+"""The most batches of each size, here and in each other class of inputs except the main one."""
 
 SIZES = (1, 3, 16, 37)
 """Batch sizes: one row, fewer than any vector has lanes, whole vectors, and many with a remainder. At most MOST of

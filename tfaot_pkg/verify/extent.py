@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from tfaot_pkg.frontends.frozen.model import FrozenModel
 from tfaot_pkg.spec.types import ModelSpec
-from tfaot_pkg.verify.inputs import ARRANGED, EXAMPLES, MAIN, MOST, ROWS, THRESHOLDS
+from tfaot_pkg.verify.corpus import MOST
+from tfaot_pkg.verify.inputs import ARRANGED, EXAMPLES, MAIN, ROWS, THRESHOLDS
 from tfaot_pkg.verify.rows import arrangement
 
 _OF_MAIN, _OF_CLASS = 1e11, 2e10

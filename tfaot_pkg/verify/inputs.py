@@ -40,9 +40,6 @@ CORPUS = "corpus"
 EXAMPLES = "examples"
 """The rows that a model was exported with, in its file (tfaot_pkg/export), not drawn here."""
 
-MOST = 8
-"""The most batches of each size in each class except the main one."""
-
 ROWS = 8
 """The least rows of each class; the largest batch size if that is more."""
 

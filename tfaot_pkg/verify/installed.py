@@ -24,9 +24,8 @@ from tfaot_pkg.ground.targets import TARGETS, runs_here
 from tfaot_pkg.ground.temporary import temporary_folder
 from tfaot_pkg.package.prefix.manifest import HEADERS, PartReport, PrefixReport
 from tfaot_pkg.runtime.loader import load
-from tfaot_pkg.verify.corpus import corpus, sizes_of
+from tfaot_pkg.verify.corpus import MOST, corpus, sizes_of
 from tfaot_pkg.verify.hashes import FORMAT, Batches, Group, Hashes, OtherBits, digests, unlike
-from tfaot_pkg.verify.inputs import MOST
 from tfaot_pkg.verify.report import hashes_in
 from tfaot_pkg.verify.runner import answers_of
 

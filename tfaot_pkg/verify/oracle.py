@@ -27,8 +27,9 @@ from tfaot_pkg.ground.signature import Signature, Symbol, Tensor
 from tfaot_pkg.spec.types import ModelSpec, Validation
 from tfaot_pkg.verify import defined
 from tfaot_pkg.verify.answered import fits, in_batches, repeated_to
+from tfaot_pkg.verify.corpus import MOST
 from tfaot_pkg.verify.extent import Extent, Extents
-from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, CORPUS, EXAMPLES, MAIN, MOST, SIZES, THRESHOLDS
+from tfaot_pkg.verify.inputs import ARRANGED, BRANCHES, CORPUS, EXAMPLES, MAIN, SIZES, THRESHOLDS
 from tfaot_pkg.verify.report import Branch
 from tfaot_pkg.verify.rules import UNDEFINED
 from tfaot_pkg.worker_program.messages.elements import held, held_type, write_arrays

@@ -39,8 +39,8 @@ from tfaot_pkg.pipeline.package_key import (
     spec_components,
 )  # fmt: skip
 from tfaot_pkg.pipeline.pipeline import Pipeline
-from tfaot_pkg.spec import load_spec
 from tfaot_pkg.spec.formats import FILE_FORMATS, SAVED_MODEL
+from tfaot_pkg.spec.parse import load_spec
 from tfaot_pkg.spec.source.checkout import top_of
 from tfaot_pkg.spec.source.git import fetch_git
 from tfaot_pkg.spec.types import ModelSpec
