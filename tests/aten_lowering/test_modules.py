@@ -69,6 +69,25 @@ def test_points_that_are_nowhere_are_at_the_edge_as_in_pytorch() -> None:
     assert volume[0] == 20
 
 
+def test_points_at_halves_far_away_and_beside_nan_are_as_in_pytorch() -> None:
+    """torch.nn.functional.grid_sample of PyTorch 2.13.
+
+    Halves go to even places, reflections are counted in float32, and elements of weight zero count unless outside.
+    """
+    module, nan, inf = read_module(ARTIFACTS / "places_beyond_images.aten"), float("nan"), float("inf")
+    x, y = np.arange(1, 41, dtype=np.float32).reshape(1, 2, 4, 5), np.zeros((1, 3, 6, 2), np.float32)
+    x[0, 0, 1, 2], x[0, 0, 3, 3] = nan, inf
+    points = [(0, -0.25), (0.4, 0.25), (1e7, 3e9), (12345.678, -777.7), (1, 1), (0.2, -0.5)]
+    y[0, 0] = np.array(points, np.float32) / 2
+    (found,) = interpret.run(lowered(module), 1, [x, y], {})
+    bilinear, reflected, nearest, nearest_reflected, volume = found[0, :, :, 0]
+    np.testing.assert_allclose(bilinear, [[nan, nan, 20, 5, 20, nan], [28.0, 34, 40, 25, 40, 26]])
+    np.testing.assert_allclose(reflected, [[nan, nan, nan, nan, 20, nan], [28.0, 34, 22.5, 28.30481, 40, 26]], 1e-6)
+    np.testing.assert_array_equal(nearest, [[nan, 14, 20, 5, 20, 3], [28, 34, 40, 25, 40, 23]])
+    np.testing.assert_array_equal(nearest_reflected, [[nan, 14, 3, 9, 20, 3], [28, 34, 23, 29, 40, 23]])
+    np.testing.assert_allclose(volume, [[nan, nan, 20, 5, inf, nan], [29.25, 32.25, 40, 25, 36.75, 28.25]])
+
+
 def test_nan_and_infinity_are_pytorchs() -> None:
     """torch.floor_divide, div and copysign of PyTorch 2.13."""
     module = read_module(ARTIFACTS / "rounded_numbers.aten")

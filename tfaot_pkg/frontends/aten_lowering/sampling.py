@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from tfaot_pkg.compiler.program import Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator, sizes_value
+from tfaot_pkg.frontends.lowering.builder import Builder
 from tfaot_pkg.frontends.lowering.values import Value, known
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
+from tfaot_pkg.frontends.onnx_lowering.sampling import at_points, inside_or_zero
 
 _MODES = {"nearest": "nearest", "linear": "linear", "bicubic": "cubic", "bilinear": "linear", "trilinear": "linear"}
 _SAMPLING = ("linear", "nearest", "cubic")
@@ -59,20 +62,63 @@ def _grid_sampler(call: Call) -> Results:
     mode, padding = call.whole("interpolation_mode", 0), call.whole("padding_mode", 0)
     if not (0 <= mode < 3 and 0 <= padding < 3):
         raise Unsupported(f"the mode {mode} with padding {padding}")
-    grid = call.value("grid")
-    if _SAMPLING[mode] != "cubic" and _PADDING[padding] != "zeros":
-        grid = _with_places(call, grid, is_reflected=_PADDING[padding] == "reflection")
-    return call.onnx_one(
-        "GridSample", call.value("input"), grid, mode=_SAMPLING[mode], padding_mode=_PADDING[padding],
-        align_corners=int(call.flag("align_corners")),
+    x, name = call.value("input"), _SAMPLING[mode]
+    kernel = _Kernel(
+        builder=call.builder, padding=_PADDING[padding], aligned=call.flag("align_corners"), is_volume=x.rank == 5
+    )
+    point, index = kernel.point, inside_or_zero(call.builder)
+    if kernel.padding != "zeros":
+        # Cubic kernels pad each element that they read, others the point.
+        point, index = (kernel.point, kernel.padded_index) if name == "cubic" else (kernel.padded_point, index)
+    space = [call.number(size, "the sizes of its image") for size in x.sizes[2:]]
+    return at_points(
+        call.builder, x, space, call.value("grid"), point, name, index, is_masked_last=kernel.is_volume
     )  # fmt: skip
 
 
-def _with_places(call: Call, grid: Value, *, is_reflected: bool) -> Value:
-    """A grid whose NaN, and infinities that would be reflected, are the edge that they are in PyTorch 2.13's kernels.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kernel:
+    """How PyTorch's kernels for the CPU find places: GridSamplerKernel.cpp for images, GridSampler.cpp for volumes."""
 
-    Of images that is the first element, of volumes the last one.
-    """
-    b, a = call.builder, Arithmetic(call.builder, grid)
-    is_place = b.op("is-finite", grid) if is_reflected else a.compare("EQ", grid, grid)
-    return a.where(is_place, grid, -1 if grid.rank == 4 else 1)
+    builder: Builder
+    padding: str
+    aligned: bool
+    is_volume: bool
+
+    def point(self, place: Value, size: int) -> Value:
+        """The place along an axis, of a coordinate from -1 to 1."""
+        a = Arithmetic(self.builder, place)
+        moved = a.add(place, 1)
+        if self.is_volume:
+            return a.mul(a.div(moved, 2), size - 1) if self.aligned else a.div(a.sub(a.mul(moved, size), 1), 2)
+        return a.mul(moved, (size - 1) / 2) if self.aligned else a.sub(a.mul(moved, size / 2), 0.5)
+
+    def padded_point(self, place: Value, size: int) -> Value:
+        return self._padded(self.point(place, size), size)
+
+    def padded_index(self, place: Value, size: int) -> tuple[Value, None]:
+        return self.builder.convert(self._padded(place, size), "s32"), None
+
+    def _padded(self, place: Value, size: int) -> Value:
+        """A place within the image; what is none, the first of an image, and the last of a volume."""
+        a = Arithmetic(self.builder, place)
+        if self.padding == "reflection":
+            place = self._reflected(a, place, size)
+        if self.is_volume:
+            place = a.where(a.compare("LT", place, 0), 0, place)
+            return a.where(a.compare("LT", place, size - 1), place, size - 1)
+        return a.min(a.where(a.compare("GE", place, 0), place, 0), size - 1)
+
+    def _reflected(self, a: Arithmetic, place: Value, size: int) -> Value:
+        """Reflected at the centers of the elements at the edges if corners are aligned, else at their outer edges."""
+        low, span = (0.0, size - 1) if self.aligned else (-0.5, size)
+        if span == 0:
+            return self.builder.spread(a.value(0), place.sizes)
+        distance = a.unary("abs", a.sub(place, low))
+        if not self.is_volume:
+            rest = a.sub(distance, a.mul(a.unary("floor", a.div(distance, 2 * span)), 2 * span))
+            return a.add(a.min(rest, a.sub(2 * span, rest)), low)
+        rest = self.builder.map("remainder", distance, a.value(span))
+        flips = a.unary("floor", a.div(distance, span))
+        is_odd = a.compare("EQ", a.sub(flips, a.mul(a.unary("floor", a.mul(flips, 0.5)), 2)), 1)
+        return a.add(a.where(is_odd, a.sub(span, rest), rest), low)

@@ -11,7 +11,7 @@ import numpy as np
 from tfaot_pkg.compiler.attributes import Gather, Scatter
 from tfaot_pkg.compiler.program import Shape, Size
 from tfaot_pkg.frontends.lowering.builder import Builder
-from tfaot_pkg.frontends.lowering.values import Value, known
+from tfaot_pkg.frontends.lowering.values import Value, known, product
 from tfaot_pkg.frontends.onnx_lowering.convolutions import paddings
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.indexing import take
@@ -60,26 +60,55 @@ def _cubic(a: Arithmetic, fraction: Value) -> list[_Tap]:
 
 _TAPS: dict[str, Callable[[Arithmetic, Value], list[_Tap]]] = {"nearest": _near, "linear": _linear, "cubic": _cubic}
 
+_Place = tuple[Value, Value | None]
+"""An index of an axis, and whether it is inside of the image (None: always)."""
+Index = Callable[[Value, int], _Place]
+"""What is read at a place, a whole number, of an axis of that size."""
+
 
 @operator("GridSample")
 def _grid_sample(call: Call) -> Value:
     b, x, grid = call.builder, call.input(0), call.input(1)
-    count = x.rank - 2
     mode = call.text("mode", "linear").removeprefix("bi")
     aligned, padding = bool(call.whole("align_corners", 0)), call.text("padding_mode", "zeros")
     if mode not in _TAPS or padding not in ("zeros", "border", "reflection"):
         raise call.fault(f"the mode {mode!r} with padding {padding!r}")
-    given = _space(call, x)
-    many = Size(prod(call.number(size, "the sizes of its grid") for size in grid.sizes[1:-1]))
-    places = b.reshape(grid, [grid.sizes[0], many, Size(count)])
-    points = []
-    for axis, size in enumerate(given):
-        place = element(b, places, 2, count - 1 - axis)  # the last coordinate belongs to the first axis
+
+    def point(place: Value, size: int) -> Value:
         a = Arithmetic(b, place)
-        points.append(a.add(a.mul(place, (size - 1) / 2 if aligned else size / 2), (size - 1) / 2))
-    made = sampled(b, _flat(b, x), given, points, mode, padding, aligned=aligned)
+        found = a.add(a.mul(place, (size - 1) / 2 if aligned else size / 2), (size - 1) / 2)
+        return found if padding == "reflection" else _near_image(a, found, size)
+
+    return at_points(b, x, _space(call, x), grid, point, mode, _padding(b, padding, aligned=aligned))
+
+
+def at_points(
+    b: Builder,
+    x: Value,
+    space: Sequence[int],
+    grid: Value,
+    point: Callable[[Value, int], Value],
+    mode: str,
+    index: Index,
+    *,
+    is_masked_last: bool = False,
+) -> Value:
+    """The images `x`, of the sizes `space`, at the points of `grid`.
+
+    Its last axis has a coordinate for each axis of an image, the last one first; `point` gives the place along an axis
+    of that size.
+    """
+    count = len(space)
+    places = b.reshape(grid, [grid.sizes[0], product(grid.sizes[1:-1]), Size(count)])
+    points = [point(element(b, places, 2, count - 1 - axis), size) for axis, size in enumerate(space)]
+    made = sampled(b, _flat(b, x), space, points, mode, index, is_masked_last=is_masked_last)
     made = b.reshape(made, [*grid.sizes[:-1], x.sizes[1]])
     return b.transpose(made, [0, count + 1, *range(1, count + 1)])
+
+
+def _near_image(a: Arithmetic, point: Value, size: int) -> Value:
+    """Points farther away than any kernel reaches read padding alone; infinite ones have no fraction."""
+    return a.min(a.max(point, -4.0), size + 3.0)
 
 
 def _rows(b: Builder, flat: Value, indices: Value) -> Value:
@@ -93,32 +122,34 @@ def _rows(b: Builder, flat: Value, indices: Value) -> Value:
 
 def sampled(
     b: Builder, flat: Value, space: Sequence[int], points: Sequence[Value], mode: str = "linear",
-    padding: str = "zeros", *, aligned: bool = True,
+    index: Index | None = None, *, is_masked_last: bool = False,
 ) -> Value:  # fmt: skip
-    """[batch, points, channels]: `flat` at `points`, one coordinate of [batch, points] for each axis of `space`."""
-    a = Arithmetic(b, points[0])
-    taps = []
-    for size, given in zip(space, points, strict=True):
-        # Points farther away than any kernel reaches read padding alone; huge ones would not fit into integers.
-        point = given if padding == "reflection" else a.min(a.max(given, -4.0), size + 3.0)
+    """[batch, points, channels]: `flat` at `points`, one coordinate of [batch, points] for each axis of `space`.
+
+    What is outside counts as 0; its weight, too, if it `is_masked_last`.
+    """
+    a, taps = Arithmetic(b, points[0]), []
+    index = index or inside_or_zero(b)
+    for size, point in zip(space, points, strict=True):
         first = a.unary("round-nearest-even" if mode == "nearest" else "floor", point)
-        taps.append(
-            [(_padded(a, b, a.add(first, step), size, padding, aligned=aligned), weight)
-             for step, weight in _TAPS[mode](a, a.sub(point, first))]
-        )  # fmt: skip
+        taps.append([(index(a.add(first, step), size), weight) for step, weight in _TAPS[mode](a, a.sub(point, first))])
     whole: Value | None = None
     for chosen in itertools.product(*taps):
-        part = _tap(b, flat, space, chosen)
+        part = _tap(b, flat, space, chosen, is_masked_last=is_masked_last)
         whole = part if whole is None else b.op("add", whole, part)
     assert whole is not None
     return whole
 
 
-_Chosen = tuple[tuple[Value, Value | None], Value | None]
-"""Of an axis: an index, whether it is inside of the image, and its weight."""
-
-
-def _tap(b: Builder, flat: Value, space: Sequence[int], chosen: Sequence[_Chosen]) -> Value:
+def _tap(
+    b: Builder,
+    flat: Value,
+    space: Sequence[int],
+    chosen: Sequence[tuple[_Place, Value | None]],
+    *,
+    is_masked_last: bool = False,
+) -> Value:
+    """The element at an index of each axis, times the product of their weights."""
     index: Value | None = None
     weight: Value | None = None
     inside: Value | None = None
@@ -130,25 +161,46 @@ def _tap(b: Builder, flat: Value, space: Sequence[int], chosen: Sequence[_Chosen
     assert index is not None
     part = _rows(b, flat, index)
     a = Arithmetic(b, part)
-    # Not a product with 0: what is read outside is an element of the image, maybe NaN.
-    part = part if inside is None else a.where(stretched(b, inside, [2]), part, 0)
-    return part if weight is None else a.mul(part, stretched(b, weight, [2]))
+
+    def masked(part: Value) -> Value:
+        # Not a product with 0: what is read outside is an element of the image, maybe NaN.
+        return part if inside is None else a.where(stretched(b, inside, [2]), part, 0)
+
+    def weighted(part: Value) -> Value:
+        return part if weight is None else a.mul(part, stretched(b, weight, [2]))
+
+    return masked(weighted(part)) if is_masked_last else weighted(masked(part))
 
 
-def _padded(
-    a: Arithmetic, b: Builder, place: Value, size: int, padding: str, *, aligned: bool
-) -> tuple[Value, Value | None]:
-    """The index of the element that is read at `place`, and whether that is inside of the image (None: always)."""
-    inside = None
-    if padding == "zeros":
+def inside_or_zero(b: Builder) -> Index:
+    def index(place: Value, size: int) -> _Place:
+        a = Arithmetic(b, place)
         inside = b.op("and", a.compare("GE", place, 0), a.compare("LE", place, size - 1))
-    if padding == "reflection":
-        # With aligned corners, images are reflected at the centers of the edge elements, else at their outer edges.
-        period = float(max(2 * (size - 1), 1) if aligned else 2 * size)
-        rest = b.map("remainder", place, a.value(period))
-        place = a.where(a.compare("LT", rest, 0), a.add(rest, period), rest)
-        place = a.min(place, a.sub(period if aligned else period - 1, place))
-    return b.convert(a.min(a.max(place, 0), size - 1), "s32"), inside
+        return nearest_index(b, place, size), inside
+
+    return index
+
+
+def nearest_index(b: Builder, place: Value, size: int) -> Value:
+    a = Arithmetic(b, place)
+    return b.convert(a.min(a.max(place, 0), size - 1), "s32")
+
+
+def _padding(b: Builder, padding: str, *, aligned: bool) -> Index:
+    if padding == "zeros":
+        return inside_or_zero(b)
+
+    def index(place: Value, size: int) -> _Place:
+        a = Arithmetic(b, place)
+        if padding == "reflection":
+            # With aligned corners, images are reflected at the centers of the edge elements, else at their outer edges.
+            period = float(max(2 * (size - 1), 1) if aligned else 2 * size)
+            rest = b.map("remainder", place, a.value(period))
+            place = a.where(a.compare("LT", rest, 0), a.add(rest, period), rest)
+            place = a.min(place, a.sub(period if aligned else period - 1, place))
+        return nearest_index(b, place, size), None
+
+    return index
 
 
 @operator("RoiAlign")
@@ -227,7 +279,7 @@ def _deform_conv(call: Call) -> Value:
             shape = [taps, length, 1] if axis == 0 else [taps, 1, length]
             base = known((inner[:, None] + outer[None, :]).reshape(shape), x.dtype)
             point = b.map("add", element(b, own, 2, axis), base)
-            points.append(b.reshape(point, [batch, Size(taps * area)]))
+            points.append(_near_image(Arithmetic(b, x), b.reshape(point, [batch, Size(taps * area)]), space[axis]))
         image = _flat(b, cut(b, x, 1, Size(owner * each), Size((owner + 1) * each)))
         part = sampled(b, image, space, points)
         if mask is not None:
