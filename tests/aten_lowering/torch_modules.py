@@ -943,6 +943,29 @@ def places_of_equal_numbers():
     return Calls(call)
 
 
+@module(x="batch,2,12")
+def numbers_in_buffers():
+    """Sizes, flags and lists of them that decide in Python what is computed, as in EnCodec."""
+
+    class Padded(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("width", torch.tensor(3))
+            self.register_buffer("is_causal", torch.tensor(True))
+            self.register_buffer("parts", torch.tensor([5, 4, 3]), persistent=False)
+            self.convolution = nn.Conv1d(2, 4, 3)
+
+        def forward(self, x):
+            more = torch.ceil((x.shape[-1] - self.width) / 2).long() * 2 + self.width - x.shape[-1]
+            ends = (self.width - 1, more) if self.is_causal else (more, self.width - 1)
+            x = functional.pad(x, ends, mode="reflect" if x.shape[-1] > max(ends) else "constant")
+            found = self.convolution(x)[..., : self.parts.sum()]
+            parts = [part.mean(-1) for part in found.split(self.parts.tolist(), -1)]
+            return torch.stack([part * self.width for part in parts[: int(self.width)]], 1)
+
+    return Padded()
+
+
 def every():
     scripts = ("gru_tagger", "lstm_tagger")
     others = {name: each for name, each in torch_networks.NETWORKS.items() if name not in scripts}

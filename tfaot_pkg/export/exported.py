@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import io
 from typing import Any
 
 from .axes import Axes, Limits, at_least_two
 from .errors import ExportError
+from .known_buffers import known_buffers
 
 _MOST = 1 << 31
 """What the sizes of unlimited axes are below, for releases that name the largest integer as a size that they may not be
@@ -18,7 +20,9 @@ _LARGEST_INTEGER = str((1 << 63) - 1)
 def exported(torch: Any, model: Any, names: list[str], examples: list[Any], axes: list[Axes], limits: Limits) -> Any:
     given = tuple(at_least_two(examples, axes))
     try:
-        return _by_torch(torch, model, given, axes, limits)
+        # PyTorch prints the program up to the fault, hundreds of lines, also if another attempt is made.
+        with contextlib.redirect_stderr(io.StringIO()):
+            return _by_torch(torch, model, given, axes, limits)
     except Exception as error:
         # It runs the author's code with tensors without numbers; both raise whatever they like.
         said = ", ".join(f"{name}={','.join(map(str, each))}" for name, each in zip(names, axes, strict=True))
@@ -32,11 +36,14 @@ def _by_torch(torch: Any, model: Any, examples: tuple[Any, ...], axes: list[Axes
     options = {"dynamic_shapes": _dynamic(torch, axes, limits, None), "strict": False}
     try:
         return torch.export.export(model, examples, **options)
-    except Exception as error:
-        # The text tells: releases raise several private types for it.
-        if not any(each in str(error) for each in ("Constraints violated", "Specializations unexpectedly required")):
-            raise
+    except Exception as error:  # noqa: BLE001  # raised below, if no other attempt helps
         first = error
+    # The text tells: releases raise several private types for it.
+    if "data-dependent" in str(first):
+        with contextlib.suppress(Exception), known_buffers(torch, model):
+            return torch.export.export(model, examples, **options)
+    if not any(each in str(first) for each in ("Constraints violated", "Specializations unexpectedly required")):
+        raise first
     deferred, attempts = "prefer_deferred_runtime_asserts_over_guards", []
     if _LARGEST_INTEGER in str(first):
         options["dynamic_shapes"] = _dynamic(torch, axes, limits, _MOST)
