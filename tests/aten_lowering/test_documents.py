@@ -171,6 +171,7 @@ def test_an_operator_without_lowering_is_named_with_its_place(op: str, why: str,
     [
         ("pooling", "adaptive_avg_pool2d", {"output_size": [1 << 40, 3]}, "1099511627776 parts of unequal size"),
         ("pooling", "adaptive_max_pool2d", {"output_size": [3, 0]}, "0 parts of unequal size"),
+        ("halves_and_quarters", "arange", {"step": 0.3}, "its number of elements is no polynomial"),
         ("bags_of_any_length", "embedding_bag", {"per_sample_weights": 1.0}, "new axes [1] of an array of 0 axes"),
     ],
 )

@@ -40,6 +40,18 @@ def positions_by_row():
     return Calls(call)
 
 
+@module(x="batch,n", limits="n<=12")
+def halves_and_quarters():
+    """Ranges whose limits or steps are no whole numbers."""
+
+    def call(_, x):
+        size = x.shape[1]
+        halves, quarters = torch.arange(0, size, 0.5), torch.arange(-0.5, size, 0.25)
+        return {"halves": x[:, :1] + halves, "quarters": x[:, :1] * quarters}
+
+    return Calls(call)
+
+
 @module(x="batch,9")
 def stable_order():
     """Equal numbers, of which the first comes first."""

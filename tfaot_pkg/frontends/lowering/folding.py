@@ -52,7 +52,7 @@ class Folding:
         if any(each.numbers is None for each in operands):
             try:
                 made = self._of_sizes(operation, operands)
-            except (Undecided, Unsupported):
+            except Unsupported:
                 return None
             dtype = operation.shape.dtype
             # Otherwise it is computed, and wraps around, or is rounded, as the framework's does.

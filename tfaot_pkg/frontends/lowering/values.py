@@ -40,8 +40,11 @@ def sizes_of_axes(name: str, axes: Sequence[int | str | None], symbols: Iterable
     return tuple(sizes)
 
 
-class Undecided(Exception):
+class Undecided(Unsupported):
     """A result that depends on the numbers that symbols stand for, and is no polynomial."""
+
+    def __init__(self) -> None:
+        super().__init__("it needs a number or a polynomial in the sizes of the inputs, and has another one")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

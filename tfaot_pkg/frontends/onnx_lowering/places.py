@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from tfaot_pkg.compiler.program import ONE, ZERO, Size
+from tfaot_pkg.compiler.program import ZERO, Size
 from tfaot_pkg.frontends.lowering.builder import Builder
 from tfaot_pkg.frontends.lowering.folding import MOST_FOLDED
-from tfaot_pkg.frontends.lowering.values import Undecided, Value, as_size, known
+from tfaot_pkg.frontends.lowering.values import Undecided, Value, known
 from tfaot_pkg.frontends.onnx_lowering.moving import element, stretched
 from tfaot_pkg.frontends.onnx_lowering.table import Call, operator
+
+_MOST_PARTS = 1 << 20
+"""Of limits and steps beside sizes: finer ones are no fractions that an author wrote."""
 
 
 @operator("Range")
@@ -26,13 +31,24 @@ def _range(call: Call) -> Value:
         return known(start + np.arange(count).astype(start.dtype) * delta, dtype)
     if any(each.known is None for each in values):
         raise call.fault("its limits depend on the values of the model's inputs")
-    first, last, step = (as_size(each.known.reshape(())[()]) for each in values if each.known is not None)
+    found = [each.known.reshape(())[()] for each in values if each.known is not None]
+    parts = max(map(_parts, found))
+    first, last, step = (each * Size(parts) if isinstance(each, Size) else Size(int(each * parts)) for each in found)
     try:
+        if parts > _MOST_PARTS:
+            raise Undecided
         size = b.ranges.divide(last + first * Size(-1), step)
     except Undecided:
         raise call.fault("its number of elements is no polynomial in the sizes of the inputs") from None
-    made = b.map("multiply", b.iota(dtype, [size], 0), b.size(step, dtype)) if step != ONE else b.iota(dtype, [size], 0)
-    return made if first == ZERO else b.map("add", made, b.size(first, dtype))
+    start, _, delta = (b.reshape(each, []) for each in values)
+    made = b.iota(dtype, [size], 0)
+    made = made if step == Size(parts) else b.map("multiply", made, delta)
+    return made if first == ZERO else b.map("add", made, start)
+
+
+def _parts(number: Any) -> int:
+    """How many equal parts of one `number` is a multiple of: a power of two."""
+    return 1 if isinstance(number, Size) else float(number).as_integer_ratio()[1]
 
 
 def distance(b: Builder, rows: Size, columns: Size) -> Value:

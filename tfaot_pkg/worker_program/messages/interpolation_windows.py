@@ -13,13 +13,15 @@ import numpy.typing as npt
 
 def windows_of(matrix: npt.NDArray[Any], used: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int32], npt.NDArray[Any]]:
     """(places, weights) of a product with `matrix`, [results, elements], whose results read the elements of `used`."""
-    most = int(used.sum(1).max())
-    places, weights = np.zeros((len(matrix), most), np.int32), np.zeros((len(matrix), most), matrix.dtype)
-    for row, (numbers, mask) in enumerate(zip(matrix, used, strict=True)):
-        found = np.flatnonzero(mask)
-        # A shorter window repeats its last element. Halves of its weight add up to it, of an infinity too.
-        repeated = most - len(found) + 1
-        places[row] = [*found[:-1], *[found[-1]] * repeated]
-        last = [numbers[found[-1]] / 2 ** min(number, repeated - 1) for number in range(1, repeated + 1)]
-        weights[row] = [*numbers[found[:-1]], *last]
-    return places, weights
+    counts = used.sum(1)[:, None]
+    if not counts.all():
+        raise ValueError("a result reads no element")
+    most = int(counts.max())
+    # Columns that are used come first, in their order.
+    order = np.argsort(~used, axis=1, kind="stable")[:, :most].astype(np.int32)
+    numbers = np.arange(most)
+    # A shorter window repeats its last element. Halves of its weight add up to it, of an infinity too.
+    places = np.take_along_axis(order, np.minimum(numbers, counts - 1), 1)
+    halvings = np.clip(numbers - counts + 2, 0, most - counts)
+    weights = np.take_along_axis(matrix, places, 1) / 2.0**halvings
+    return places, weights.astype(matrix.dtype)
