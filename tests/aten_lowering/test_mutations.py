@@ -42,9 +42,8 @@ def test_changed_documents_become_programs_or_errors_of_the_model(seed: int, tmp
             programs += 1
         except (ModelError, Unsupported):
             pass
-        except BaseException as error:
-            error.add_note(f"{original.name}, draw {number}: {path}")
-            raise
+        except Exception as error:
+            raise AssertionError(f"{original.name}, draw {number}: {path}") from error
         path.unlink()
     assert 0 < programs < _DRAWS
 

@@ -40,10 +40,9 @@ def _range(call: Call) -> Value:
         size = b.ranges.divide(last + first * Size(-1), step)
     except Undecided:
         raise call.fault("its number of elements is no polynomial in the sizes of the inputs") from None
-    start, _, delta = (b.reshape(each, []) for each in values)
     made = b.iota(dtype, [size], 0)
-    made = made if step == Size(parts) else b.map("multiply", made, delta)
-    return made if first == ZERO else b.map("add", made, start)
+    made = made if step == Size(parts) else b.map("multiply", made, b.reshape(values[2], []))
+    return made if first == ZERO else b.map("add", made, b.reshape(values[0], []))
 
 
 def _parts(number: Any) -> int:
