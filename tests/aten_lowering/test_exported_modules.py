@@ -7,7 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from tfaot_pkg.export.ends import inputs_of
+from tfaot_pkg.export.errors import said
 from tfaot_pkg.export.framework import evaluating
+from tfaot_pkg.export.nodes import module_of
 
 
 class _Script:
@@ -46,3 +48,15 @@ def test_a_module_that_has_one_mode_keeps_it() -> None:
     )
     with evaluating(torch, _OfOneMode()):
         pass
+
+
+def test_nodes_that_pytorch_made_itself_have_no_module() -> None:
+    name = "_empty_nn_module_stack_from_metadata_hook"
+    assert module_of(SimpleNamespace(meta={"nn_module_stack": {name: (name, name)}})) == ""
+    own = {"": ("", "Tagger"), "encoder": ("L['self'].encoder", "Encoder")}
+    assert module_of(SimpleNamespace(meta={"nn_module_stack": own})) == "encoder"
+
+
+def test_an_exception_without_words_is_told_by_its_type() -> None:
+    assert said(AssertionError()) == "AssertionError"
+    assert said(ValueError("no such size")) == "no such size"

@@ -14,3 +14,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     """
     said = str(error)
     return isinstance(error, MemoryError) or "allocate memory" in said or "out of memory" in said
+
+
+def said(error: BaseException) -> str:
+    """What `error` says, or its type: the assertions of many models say nothing."""
+    return str(error) or type(error).__name__

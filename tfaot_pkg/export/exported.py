@@ -8,7 +8,7 @@ import io
 from typing import Any
 
 from .axes import Axes, Limits, at_least_two
-from .errors import ExportError
+from .errors import ExportError, said
 from .known_buffers import known_buffers
 
 _MOST = 1 << 31
@@ -25,10 +25,11 @@ def exported(torch: Any, model: Any, names: list[str], examples: list[Any], axes
             return _by_torch(torch, model, given, axes, limits)
     except Exception as error:
         # It runs the author's code with tensors without numbers; both raise whatever they like.
-        said = ", ".join(f"{name}={','.join(map(str, each))}" for name, each in zip(names, axes, strict=True))
+        given_axes = ", ".join(f"{name}={','.join(map(str, each))}" for name, each in zip(names, axes, strict=True))
         raise ExportError(
-            f"torch.export does not take the model: {error}\n(inputs: {said}; write a number for an axis that cannot "
-            "vary, or export torch.jit.trace(model, inputs) or what torch.onnx.export(..., dynamo=False) writes)"
+            f"torch.export does not take the model: {said(error)}\n(inputs: {given_axes}; write a number for an axis "
+            "that cannot vary, or export torch.jit.trace(model, inputs) or what torch.onnx.export(..., dynamo=False) "
+            "writes)"
         ) from error
 
 
@@ -97,4 +98,4 @@ def decomposed(torch: Any, program: Any) -> Any:
         return program.run_decompositions(table)
     except Exception as error:
         # It runs all operators with tensors without numbers; one without a rule for these raises whatever it likes.
-        raise ExportError(f"PyTorch cannot write the model in its core operators: {error}") from error
+        raise ExportError(f"PyTorch cannot write the model in its core operators: {said(error)}") from error

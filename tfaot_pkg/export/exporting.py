@@ -12,7 +12,7 @@ from .axes import Axes, Limits, axes_of, first_rows, limits_of
 from .classes import Answerer
 from .document import Program
 from .ends import inputs_of, named_outputs
-from .errors import ExportError
+from .errors import ExportError, said
 from .exported import exported
 from .files import replacing, require_writable, write_archive
 from .framework import evaluating, pytorch
@@ -101,7 +101,7 @@ def _answers(torch: Any, function: Any, given: Mapping[str, Any], outputs: Seque
         answered = function(*given.values())
     except Exception as error:
         # The author's code, which raises whatever it likes.
-        raise ExportError(f"the model does not take these inputs: {error}") from error
+        raise ExportError(f"the model does not take these inputs: {said(error)}") from error
     return named_outputs(torch, answered, outputs)
 
 

@@ -6,6 +6,9 @@ import os
 import re
 from typing import Any
 
+_NO_MODULE = "_empty_nn_module_stack"
+"""What PyTorch calls the module of nodes that it makes itself, such as those of sizes."""
+
 
 def operator_name(target: Any) -> str:
     """A name such as "aten.add.Tensor", or "operator.mul" of a function on sizes."""
@@ -33,6 +36,8 @@ def module_of(node: Any) -> str:
     """The module around a node by its name in the model; "" if it is the model itself, or unknown."""
     stack = node.meta.get("nn_module_stack") or {}
     last = list(stack.values())[-1] if stack else ("", "")
+    if str(last[0]).startswith(_NO_MODULE):
+        return ""
     return str(last[0]).removeprefix("L['self'].").removeprefix("L['self']")
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .axes import Axes, batch_of
-from .errors import ExportError
+from .errors import ExportError, said
 from .files import replacing
 
 ABOUT, ANSWERS = "tfaot.about", "tfaot.answers"
@@ -40,7 +40,7 @@ def converted(torch: Any, program: Any, names: list[str], outputs: list[str]) ->
         return made.model_proto
     except Exception as error:
         # The translations of operators are code of two packages, which raise whatever they like.
-        raise ExportError(f"PyTorch cannot write the model as ONNX: {error}") from error
+        raise ExportError(f"PyTorch cannot write the model as ONNX: {said(error)}") from error
 
 
 def traced(torch: Any, model: Any, names: list[str], examples: list[Any], axes: list[Axes], outputs: list[str]) -> Any:
@@ -58,7 +58,7 @@ def traced(torch: Any, model: Any, names: list[str], examples: list[Any], axes: 
         )
     except Exception as error:
         # It runs the author's code, and translations of operators; both raise whatever they like.
-        raise ExportError(f"PyTorch cannot write the model as ONNX: {error}") from error
+        raise ExportError(f"PyTorch cannot write the model as ONNX: {said(error)}") from error
     return onnx.load_from_string(file.getvalue())
 
 
