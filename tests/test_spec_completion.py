@@ -69,6 +69,19 @@ def test_axes_get_numbers_if_the_model_cannot_be_compiled_for_all_sizes() -> Non
     assert "a stride" in made.remarks["shapes"] and made.fault is None
 
 
+def test_only_axes_that_the_reason_names_get_numbers() -> None:
+    faults = {"m": "a division of m by 2", "n": "a stride of n"}
+    both = OPEN.symbols
+
+    def fault_of(*refused: str) -> Callable[[ModelSpec], str]:
+        return lambda spec: next((faults[each.name] for each in spec.model.symbols if each.name in refused), "")
+
+    made = _settled(OPEN, fault_of("n"), ("m", 1, 128), ("n", 1, 128))
+    assert made.spec.model.symbols == both[:1] and made.spec.model.axes == {"x": ("", "", "m", "")}
+    assert "a stride of n" in made.remarks["shapes"] and made.fault is None
+    assert _settled(OPEN, fault_of("m", "n"), ("m", 1, 128), ("n", 1, 128)).spec.model.symbols == ()
+
+
 def test_variables_that_the_signature_changes_are_state() -> None:
     made = _settled(
         CLOSED,

@@ -27,11 +27,13 @@ class Point:
     batch: int
     sizes: Mapping[str, int]
 
-    def __str__(self) -> str:
-        return ", ".join(f"{name} {size}" for name, size in {BATCH: self.batch, **self.sizes}.items())
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The number that each symbol stands for."""
+        return {BATCH: self.batch, **self.sizes}
 
     def value(self, monomial: Monomial) -> int:
-        return prod(self.batch if symbol == BATCH else self.sizes[symbol] for symbol in monomial)
+        return prod(self.numbers[symbol] for symbol in monomial)
 
 
 class Fit:
@@ -65,11 +67,18 @@ class Fit:
         return self._known[values]
 
     def _seen(self, values: Sequence[int]) -> str:
-        """A message with the size at two points, of the same batch if their sizes differ there."""
-        first, others = self.points[0], [i for i, value in enumerate(values) if value != values[0]]
-        other = min(others, key=lambda i: self.points[i].batch != first.batch)
-        varying = [name for name, size in self.points[other].sizes.items() if size != first.sizes[name]]
-        seen = f"a size is {values[0]} at {first} and {values[other]} at {self.points[other]}"
+        """A message with the size at two points, of the same batch if their sizes differ there, and else most alike."""
+        first = self.points[0].numbers
+
+        def changed(point: Point) -> list[str]:
+            return [name for name, number in point.numbers.items() if number != first[name]]
+
+        others = [(point, value) for point, value in zip(self.points, values, strict=True) if value != values[0]]
+        point, value = min(others, key=lambda each: (BATCH in changed(each[0]), len(changed(each[0]))))
+        names = changed(point)
+        here, there = (", ".join(f"{name} {each[name]}" for name in names) for each in (first, point.numbers))
+        seen = f"a size is {values[0]} at {here} and {value} at {there}"
+        varying = [name for name in names if name != BATCH]
         if not varying:
             return f"{seen}, which no polynomial with integer coefficients fits"
         return (

@@ -6,6 +6,7 @@ Each proposal is tried as `check` would, and the first one without a fault is ta
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -137,10 +138,9 @@ def _proposals(
     yield spec, remark
     yield from _with_rows(spec, inputs, sizes, faults)
     if spec.model.symbols:
-        ranges = {symbol.name: (symbol.maximum, symbol.maximum) for symbol in spec.model.symbols}
-        why = _short(faults[0].message)
-        spec = replace(spec, model=with_sizes(spec.model, ranges))
-        yield spec, {"shapes": f"Fixed sizes, of which you choose others, because of all sizes up to these: {why}"}
+        for made, remark in _with_numbers(spec, faults):
+            spec = made
+            yield spec, remark
         yield from _with_rows(spec, inputs, sizes, faults)
     if _NAMES_VARIABLES in faults[-1].hint:
         yield (
@@ -156,6 +156,20 @@ def _proposals(
                 replace(spec, model=replace(spec.model, constants=constants)),
                 {"constants": f"Review: shapes depend on the value of {shown}, so it is a constant of the package."},
             )
+
+
+def _with_numbers(spec: ModelSpec, faults: Sequence[ModelError]) -> Iterator[tuple[ModelSpec, Mapping[str, str]]]:
+    """`spec` with numbers for sizes: for those that the reason names, as long as it names others, and last for all."""
+    told = faults[0]
+    remark = {
+        "shapes": f"Fixed sizes, of which you choose others, because of all sizes up to these: {_short(told.message)}"
+    }
+    while spec.model.symbols:
+        named = [each for each in spec.model.symbols if re.search(rf"\b{re.escape(each.name)}\b", told.message)]
+        fixed = {each.name: (each.maximum, each.maximum) for each in named or spec.model.symbols}
+        spec = replace(spec, model=with_sizes(spec.model, _ranges(spec.model) | fixed))
+        yield spec, remark
+        told = faults[-1]
 
 
 def _of_sizes_that_run(spec: ModelSpec, sizes: Sizes) -> tuple[ModelSpec, Mapping[str, str]]:
