@@ -131,6 +131,7 @@ def test_packages_of_first_specs_give_the_authors_numbers(
     assert ("{missing: -999}" in begun.stdout) is (case in ("regressor", "xgboost's frame"))
     built = run_command(["build", "spec.yaml", "-o", "prefix", "--target", "x86-64-v3"], cwd=tmp_path, env=variables)
     assert built.returncode == 0, built.stderr
+    assert "freeze: cached" in built.stderr  # `init` has frozen the model as its spec says
     info = json.loads((tmp_path / "prefix" / "share" / "tfaot-model-called" / "info.json").read_text())
     assert {name: info["trees"][name] for name in trees} == trees
     with np.load(folder / f"{case}.npz") as stored:

@@ -34,7 +34,7 @@ from tfaot_pkg.spec.formats import FILE_FORMATS, FileFormat
 from tfaot_pkg.spec.parse import load_spec
 from tfaot_pkg.spec.recognition import recognized
 from tfaot_pkg.spec.rules import licence_note, name_fault, version_fault
-from tfaot_pkg.spec.scaffold import DEFAULT_BATCH_SIZES, scaffold
+from tfaot_pkg.spec.scaffold import DEFAULT_BATCH_SIZES, scaffold, stated_call
 from tfaot_pkg.spec.tuning import outdated_note
 from tfaot_pkg.spec.types import (
     Compilation,
@@ -414,7 +414,7 @@ def _of_a_step(whole: Signature, known: Signature) -> Signature:
     return replace(whole, inputs=inputs, outputs=outputs)
 
 
-_FIELDS = ("shapes", "axes", "symbols", "constants", "inputs", "outputs")
+_FIELDS = ("shapes", "axes", "symbols", "constants", "inputs", "outputs", "call")
 
 
 def _proposed(model: ModelInfo) -> dict[str, Any]:
@@ -465,6 +465,8 @@ def _frontend_draft(model: ModelInfo, spec: ModelSpec, pipeline: Pipeline) -> _D
     with from_worker():
         shapes = proposed_shapes(described)
         model = replace(model, shapes=shapes.shapes, axes=shapes.axes, symbols=shapes.symbols)
+        if described.trees is not None:
+            model = replace(model, call=stated_call(described.trees))
         signature = proposed_signature(described, shapes)
         more = {"origin": described.origin, "trees": described.trees, "notes": described.notes}
         rows = {each.name: each.rows for each in described.inputs if each.rows}

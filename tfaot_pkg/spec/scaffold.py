@@ -16,7 +16,7 @@ from tfaot_pkg.spec.expand import literal
 from tfaot_pkg.spec.formats import FILE_FORMATS, LOWERED
 from tfaot_pkg.spec.rules import cpp_identifiers
 from tfaot_pkg.spec.types import DEFAULT_TENSORFLOW, Compilation, GraphFile, ModelInfo, SavedModelFiles, Validation
-from tfaot_pkg.worker_program.messages.sources import CategoryColumn, TreesFacts
+from tfaot_pkg.worker_program.messages.sources import CategoryColumn, TreesCall, TreesFacts
 
 DEFAULT_BATCH_SIZES = (1, 2, 4, 8)
 
@@ -231,24 +231,33 @@ def _signature_lines(signature: Signature) -> list[str]:
     return ["# What the model takes and gives (N is the batch axis):", *inputs, *outputs]
 
 
+def stated_call(trees: TreesFacts) -> TreesCall:
+    """How decision trees are called, as a first spec states it: as they are without a word of the spec."""
+    iterations = "all" if trees.iterations == trees.iterations_in_file else "best"
+    return TreesCall(
+        iterations=iterations if trees.iterations else "",
+        missing=trees.missing,
+        categories="values" if any(each.values for each in trees.categories) else "",
+    )
+
+
 def _trees_lines(trees: TreesFacts, signature: Signature, notes: list[str]) -> list[str]:
     """How the author calls decision trees: what the file says, for review."""
-    lines = [f"  # Review: {_comment(note)}." for note in notes]
-    if trees.iterations:
-        chosen = "all" if trees.iterations == trees.iterations_in_file else "best"
+    lines, call = [f"  # Review: {_comment(note)}." for note in notes], stated_call(trees)
+    if call.iterations:
         of = counted(trees.iterations_in_file, "iteration")
-        lines += [f"  # Computed are {trees.iterations} of {of}: best, all, or a number.", f"  iterations: {chosen}"]
-    if trees.missing:
-        missing = ".nan" if trees.missing == "nan" else trees.missing
+        lines += [f"  # Computed are {trees.iterations} of {of}: best, all, or a number."]
+        lines += [f"  iterations: {call.iterations}"]
+    if call.missing:
+        missing = ".nan" if call.missing == "nan" else call.missing
         lines += [
             "  # The number that counts as missing beside NaN, such as -999.0; .nan: none.",
             f"  missing: {missing}",
         ]
-    with_lists = [each for each in trees.categories if each.values]
-    if with_lists:
+    if call.categories:
         lines += ["  # x has values of categories, as data frames do (of texts their positions); or codes: positions."]
-        lines += [f"  #   {_comment(_category_text(each))}" for each in with_lists]
-        lines += ["  categories: values"]
+        lines += [f"  #   {_comment(_category_text(each))}" for each in trees.categories if each.values]
+        lines += [f"  categories: {call.categories}"]
     if not lines:
         return []
     lines += [f"  # dtype: {tensor.dtype.value}  # of x" for tensor in signature.inputs]
