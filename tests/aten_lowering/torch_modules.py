@@ -978,6 +978,26 @@ def numbers_in_buffers():
     return Padded()
 
 
+@module(x="batch,n,6", limits="n<=12")
+def floats_of_16_bits():
+    """Within a model; positions behind 256 are rounded before they are multiplied, as in Falcon's ALiBi."""
+
+    class Short(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("slopes", torch.tensor([0.5, 0.29, 0.125]).bfloat16())
+            self.layer = nn.Linear(6, 4).half()
+
+        def forward(self, x):
+            places = torch.arange(x.shape[1]) * 37
+            bias = (self.slopes[:, None] * places).float()
+            scaled = x.bfloat16().mul(0.3).float() + x.half().exp().float()
+            found = self.layer(x.half()).float()
+            return {"bias": bias[None] + 0 * x[..., :1].mT, "scaled": scaled, "layer": found}
+
+    return Short()
+
+
 def every():
     scripts = ("gru_tagger", "lstm_tagger")
     others = {name: each for name, each in torch_networks.NETWORKS.items() if name not in scripts}

@@ -39,7 +39,14 @@ def operand(call: Call, name: str) -> Value | float:
 
 def converted(call: Call, values: Sequence[Value | float], dtype: str) -> list[Value]:
     b = call.builder
-    return [cast(b, x, dtype) if isinstance(x, Value) else b.constant(x, dtype) for x in values]
+
+    def of_type(x: Value | float) -> Value:
+        if not isinstance(x, Value):
+            return b.constant(x, dtype)
+        # Integers are rounded before floats of 16 bits are computed with them.
+        return b.op(f"round-to-{call.short}", cast(b, x, dtype)) if call.short and not x.is_float else cast(b, x, dtype)
+
+    return list(map(of_type, values))
 
 
 def floating(call: Call, name: str = "self") -> Value:

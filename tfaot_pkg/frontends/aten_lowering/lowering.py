@@ -7,6 +7,7 @@ file states. An operator that has no lowering is Unsupported, by its name and it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,10 +29,11 @@ from tfaot_pkg.frontends.aten_lowering import (
     special_functions,
 )
 from tfaot_pkg.frontends.aten_lowering.document import Argument, Input, Module, Node, Other, Reference, Result
-from tfaot_pkg.frontends.aten_lowering.table import Call, Resolved, dtype_of
+from tfaot_pkg.frontends.aten_lowering.table import SHORT, Call, Resolved, dtype_of
 from tfaot_pkg.frontends.lowering.builder import Builder
 from tfaot_pkg.frontends.lowering.values import Value, sizes_of_axes
 from tfaot_pkg.frontends.onnx_lowering.fourier import Parts
+from tfaot_pkg.frontends.onnx_lowering.graph import OtherType
 from tfaot_pkg.frontends.onnx_lowering.table import constant_of
 
 FILLED_BY = (
@@ -50,6 +52,11 @@ _TRAINING = frozenset(
     "_native_batch_norm_legit_functional native_batch_norm".split()
 )
 _PACKED = frozenset(("lstm.data", "gru.data", "rnn_tanh.data", "rnn_relu.data"))
+_MOVING = frozenset(
+    "_unsafe_view alias clone detach embedding expand flatten flip gather getitem index index_select permute reshape "
+    "roll select slice split split_with_sizes squeeze t transpose unbind unfold unsqueeze view".split()
+)
+"""Operators whose results are elements of one operand: they need no rounding."""
 _ASSERTIONS = (
     "aten._assert_scalar.default", "aten._assert_tensor_metadata.default", "aten._assert_async.msg",
     "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default",
@@ -97,6 +104,8 @@ def _require_ranges(module: Module, symbols: Sequence[Symbol]) -> None:
 def _shape(given: Input, symbols: set[str]) -> Shape:
     sizes = sizes_of_axes(given.name, given.axes, symbols)
     try:
+        if given.dtype in SHORT:
+            raise Unsupported(f"the element type {given.dtype}: export the model in float32, model.float()")
         return Shape(dtype_of(given.dtype), sizes)
     except Unsupported as error:
         raise Unsupported(f"the input {given.name!r}: {error}") from None
@@ -118,17 +127,17 @@ class _Walk:
             raise Unsupported(f"{what} has complex numbers: return torch.view_as_real of it")
         if not isinstance(found, Value):
             raise Unsupported(f"{what} is no tensor")
+        if found.short:
+            raise Unsupported(f"{what} has floats of 16 bits: return float32, {name}.float()")
         return found
 
     def _value(self, name: str) -> Resolved:
         if name not in self._values:
             array = self._module.weights[name]
-            if name in self._module.bits:
-                raise Unsupported(f"the weight {name} has bfloat16 numbers: export the model in float32, model.float()")
             self._values[name] = (
                 Parts(*(constant_of(np.ascontiguousarray(each)) for each in (array.real, array.imag)))
                 if array.dtype.kind == "c"
-                else constant_of(array)
+                else constant_of(OtherType(dtype="bfloat16", bits=array) if name in self._module.bits else array)
             )
         return self._values[name]
 
@@ -160,7 +169,7 @@ class _Walk:
                 origins={each.name: self._calls[each.name] for each in node.arguments.values()
                          if isinstance(each, Reference) and each.name in self._calls},
             )  # fmt: skip
-            made = function(call)
+            made = _rounded(call, function(call))
             _require_types(made, node.results)
         except Unsupported as error:
             raise Unsupported(f"{_place(node)}: {error}") from None
@@ -170,6 +179,24 @@ class _Walk:
         self._calls[node.name] = call
         self._values[node.name] = made
         return call.arguments
+
+
+def _rounded(call: Call, made: Resolved) -> Resolved:
+    """Results as floats of 16 bits, if the file says so: computed in float32, and rounded."""
+    stated = call.node.results
+    if isinstance(made, tuple):
+        pairs = zip(made, (*stated, *[None] * (len(made) - len(stated))), strict=False)
+        return tuple(_as_short(call, each, result) for each, result in pairs)
+    return _as_short(call, made, next(iter(stated), None))
+
+
+def _as_short(call: Call, made: Resolved, stated: Result | None) -> Resolved:
+    if not isinstance(made, Value) or made.dtype != "f32":
+        return made
+    short = SHORT.get(stated.dtype, "") if stated is not None else made.short
+    if short and made.short != short and call.op.split(".")[1] not in _MOVING:
+        made = call.builder.op(f"round-to-{short}", made)
+    return made if made.short == short else replace(made, short=short)
 
 
 def _place(node: Node) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tfaot_pkg.compiler.program import BATCH
 from tfaot_pkg.frontends.aten_lowering.document import ElementType, Node
-from tfaot_pkg.frontends.aten_lowering.table import Resolved
+from tfaot_pkg.frontends.aten_lowering.table import SHORT, Resolved
 from tfaot_pkg.frontends.lowering.values import Value
 from tfaot_pkg.frontends.onnx_lowering.fourier import Parts
 from tfaot_pkg.ground.arrays import Array
@@ -62,11 +62,15 @@ def observed(node: Node, arguments: Mapping[str, Resolved]) -> Observed | None:
         name=node.name,
         operation=operation,
         operands=operands,
-        to=to.name if isinstance(to, ElementType) else None,
+        to=_held_as(to.name) if isinstance(to, ElementType) else None,
         axis=axis if isinstance(axis, int) else None,
         without_rule=name in _SORTS and not arguments.get("stable"),
         by_row=bool(first.sizes) and _grows_by_rows(first),
     )
+
+
+def _held_as(dtype: str) -> str:
+    return "float32" if dtype in SHORT else dtype
 
 
 def _grows_by_rows(value: Value) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.document import ElementType, Node
 from tfaot_pkg.frontends.lowering.builder import Builder
-from tfaot_pkg.frontends.lowering.values import DTYPES, Held, Value, known, number_of, sizes_of
+from tfaot_pkg.frontends.lowering.values import DTYPES, Held, Short, Value, known, number_of, sizes_of
 from tfaot_pkg.frontends.onnx_lowering import table as onnx
 from tfaot_pkg.frontends.onnx_lowering.fourier import Parts
 from tfaot_pkg.frontends.onnx_lowering.graph import Attribute, Graph
@@ -26,6 +26,7 @@ _ONNX = FILLED_BY
 MINUS = Size(-1)
 COMPARISONS = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
 """PyTorch's names -> those of directions of HLO."""
+SHORT: Mapping[str, Short] = {"bfloat16": "bf16", "float16": "f16"}
 _KINDS = {"b": 0, "i": 1, "u": 1, "f": 2}
 
 
@@ -45,6 +46,12 @@ class Call:
     @property
     def op(self) -> str:
         return self.node.op
+
+    @property
+    def short(self) -> Short:
+        """The short type of floats that its first result has; "" if it has another one."""
+        result = next(iter(self.node.results), None)
+        return "" if result is None else SHORT.get(result.dtype, "")
 
     def get(self, name: str) -> Resolved:
         return self.arguments.get(name)
@@ -191,7 +198,9 @@ def axis_of(axis: int, rank: int) -> int:
 
 
 def dtype_of(name: str) -> str:
-    """The program's name of an element type of PyTorch."""
+    """The program's name of an element type of PyTorch. Floats of 16 bits are rounded ones of 32 (decision 073)."""
+    if name in SHORT:
+        return "f32"
     if name not in DTYPES:
         raise Unsupported(f"the element type {name}: export the model in float32, model.float()")
     return DTYPES[name]
