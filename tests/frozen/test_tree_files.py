@@ -47,7 +47,7 @@ def test_models_give_their_librarys_answers_and_others_are_refused(shared_home_f
     for file, part in (
         ("forest.joblib", "is a pickle"),
         ("program.skops", "posix.system"),
-        ("isolation.skops", "IsolationForest is not supported"),
+        ("embedding.skops", "RandomTreesEmbedding is not supported"),
         ("beyond.skops", "a node's feature is not below 4"),
         ("entities.xml", "declares a document type or entities"),
         ("outside.xml", "declares a document type or entities"),

@@ -102,7 +102,7 @@ def write(folder: str) -> None:
     from from_trees import reading
     from messages.requests import ModelFault, Reference
     from messages.sources import ReadTrees, TreesCall
-    from sklearn.ensemble import IsolationForest
+    from sklearn.ensemble import RandomTreesEmbedding
     from skops import io
 
     warnings.simplefilter("ignore")
@@ -139,7 +139,7 @@ def write(folder: str) -> None:
     np.savez(f"{folder}/answers.npz", **right)
 
     forest = estimators(rng, x)["extra"][0].fit(x, x[:, 0])
-    io.dump(IsolationForest(n_estimators=3).fit(x), f"{folder}/isolation.skops")
+    io.dump(RandomTreesEmbedding(n_estimators=3).fit(x), f"{folder}/embedding.skops")
     io.dump({"run": os.system}, f"{folder}/program.skops")
     joblib.dump(forest, f"{folder}/forest.joblib")
     beyond = estimators(rng, x)["tree"][0].fit(x, x[:, 0])

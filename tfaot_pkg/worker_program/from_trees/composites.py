@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from from_trees import boosters, scikit
+from from_trees.classes import ONNX, fault, is_known
+from from_trees.counted import COUNTED
 from from_trees.distributions import interpolated
 from from_trees.estimators import (
     ESTIMATORS,
@@ -27,8 +29,10 @@ from from_trees.fitted import Fitted
 from from_trees.gaussians import GAUSSIANS, quadratic
 from from_trees.inverses import restored
 from from_trees.kernels import KERNELS, decision
-from from_trees.steps import DOUBLE, SINGLE, Computed, Steps, Table, made
-from from_trees.transformers import ONNX, SELECTORS, TRANSFORMERS, fault, is_known, transformed
+from from_trees.neighbours import NEIGHBOURS
+from from_trees.processes import PROCESSES
+from from_trees.steps import DOUBLE, INTEGER, SINGLE, Computed, Steps, Table, made
+from from_trees.transformers import SELECTORS, TRANSFORMERS, transformed
 from messages.requests import ModelFault
 from messages.sources import INPUT
 
@@ -36,20 +40,28 @@ from messages.sources import INPUT
 def unrolled(model: Any) -> tuple[list[Any], Any]:
     """The transformers before the last step, and this, also of pipelines that end in pipelines."""
     before: list[Any] = []
-    while is_known(model, frozenset(("Pipeline", "FrozenEstimator"))):
-        if type(model).__name__ == "FrozenEstimator":
-            model = model.estimator
-            continue
-        before += [part for _, part in model.steps[:-1]]
-        model = model.steps[-1][1]
+    while is_known(model, _AROUND):
+        more, model = _AROUND[type(model).__name__](model)
+        before += more
     return before, model
+
+
+_AROUND: Mapping[str, Callable[[Any], tuple[list[Any], Any]]] = {
+    "Pipeline": lambda model: ([part for _, part in model.steps[:-1]], model.steps[-1][1]),
+    "FrozenEstimator": lambda model: ([], model.estimator),
+    # Their answers are those of the estimator of the columns that they choose.
+    **dict.fromkeys(("RFE", "RFECV"), lambda model: ([model], model.estimator_)),
+    **dict.fromkeys(("RANSACRegressor", "SelfTrainingClassifier"), lambda model: ([], model.estimator_)),
+    **dict.fromkeys(("GridSearchCV", "RandomizedSearchCV"), lambda model: ([], model.best_estimator_)),
+}
+"""Estimators around another one: what comes before it, and this."""
 
 
 def require_known(last: Any, *, is_alone: bool) -> None:
     if last is None or isinstance(last, str) or any(is_known(last, each) for each in (TRANSFORMERS, SELECTORS)):
         return
-    ours = (*ESTIMATORS, *KERNELS, *GAUSSIANS, *COMPOSITES)
-    if not (_has_trees(last) or is_known(last, frozenset(ours))):
+    ours = frozenset().union(*_OF_TABLES, *_OF_VALUES)
+    if not (_has_trees(last) or is_known(last, ours)):
         supported = ", ".join(sorted([*ours, *scikit.READERS, *(name for _, name in boosters.CLASSES)]))
         where = "" if is_alone else " at the end of a pipeline"
         raise ModelFault(
@@ -67,13 +79,13 @@ def ended(steps: Steps, last: Any, table: Table) -> Fitted:
     name = type(last).__name__
     if _has_trees(last):
         return _with_trees(steps, last, table)
-    for of_table in (COMPOSITES, GAUSSIANS):
+    for of_table in _OF_TABLES:
         if is_known(last, of_table):
             return of_table[name](steps, last, table)
-    for of_value in (ESTIMATORS, KERNELS):
+    for of_value in _OF_VALUES:
         if is_known(last, of_value):
             return of_value[name](steps, last, table.value)
-    table = transformed(steps, last, table)
+    table = steps.beside([transformed(steps, last, table)])
     _require_numbers(table)
     value = steps.op("Identity", INPUT) if table.value == INPUT else table.value
     return result(steps, value, "columns", table.width)
@@ -142,6 +154,7 @@ def _difference(steps: Steps, value: str, scale: Any) -> str:
 _LINKS: Mapping[str, Callable[[Steps, str, Any], str]] = {
     "divide": lambda to, value, number: to.op("Div", value, number),
     "multiply": lambda to, value, number: to.op("Mul", value, number),
+    "add": lambda to, value, number: to.op("Add", value, number),
     "exp": lambda to, value, _: to.op("Exp", value),
     "sigmoid": lambda to, value, _: to.op("Sigmoid", value),
     "softmax": lambda to, value, _: to.op("Softmax", value, axis=1),
@@ -236,10 +249,14 @@ def _voting_by_labels(steps: Steps, model: Any, table: Table) -> Fitted:
     return label(steps, steps.op("ArgMax", total, axis=1, keepdims=1), names_of(model))
 
 
+_OWN_PREDICTIONS = frozenset(("OneVsRestClassifier", "OneVsOneClassifier", "NearestCentroid"))
+"""Those whose `predict` may give another class than the one with the highest probability."""
+
+
 def _predicted(steps: Steps, model: Any, table: Table) -> str:
     """The position of the class that an inner classifier predicts, [batch, 1]."""
     _, last = unrolled(model)
-    if is_known(last, frozenset(("OneVsRestClassifier", "OneVsOneClassifier"))):
+    if is_known(last, _OWN_PREDICTIONS):
         raise ModelFault(f"{type(last).__name__}.predict in another estimator is not supported", ONNX)
     if not is_known(last, _BY_DECISION):
         return _highest(steps, _asked(steps, model, table, "predict_proba")[0])
@@ -387,9 +404,56 @@ def _of_target(steps: Steps, model: Any, table: Table) -> Fitted:
     return predictions(steps, value, width, model._training_dim == 1 and width == 1)
 
 
+def _each_target(steps: Steps, model: Any, table: Table) -> Fitted:
+    """MultiOutputRegressor."""
+    found = [_asked(steps, each, table, "predict") for each in model.estimators_]
+    for _, width in found:
+        _require_width(width, 1)
+    return _of_targets(steps, [value for value, _ in found])
+
+
+def _of_targets(steps: Steps, values: Sequence[str]) -> Fitted:
+    value = steps.op("Concat", *values, axis=1) if len(values) > 1 else values[0]
+    return predictions(steps, value, len(values), False)
+
+
+def _chained_targets(steps: Steps, model: Any, table: Table) -> Fitted:
+    """RegressorChain: each one takes the columns, and the predictions of those before it."""
+    values = [""] * len(model.estimators_)
+    if sorted(model.order_) != [*range(len(values))]:
+        raise ValueError("order_ does not fit the estimators")
+    for place, each in zip(model.order_, model.estimators_, strict=True):
+        value, width = _asked(steps, each, table, "predict")
+        _require_width(width, 1)
+        values[place] = value
+        table = steps.beside([table, made(value, 1)])
+    return _of_targets(steps, values)
+
+
+def _weighted_median(steps: Steps, model: Any, table: Table) -> Fitted:
+    """AdaBoostRegressor of trees."""
+    count = len(model.estimators_)
+    weights = np.asarray(model.estimator_weights_, np.float64)[:count]
+    if weights.shape != (count,) or not np.isfinite(weights).all():
+        raise ValueError("estimator_weights_ does not fit the trees")
+    forest = scikit.each_tree(model)
+    _require_width(forest.features, table.width)
+    values, places = steps.lowest(steps.sums(steps.op("Cast", table.value, to=SINGLE), forest), count)
+    heaps = steps.op("CumSum", steps.op("Gather", weights, places, axis=0), np.array(1, np.int64))
+    half = steps.op("Mul", steps.columns_of(heaps, [count - 1]), 0.5)
+    reaches = steps.op("Cast", steps.op("GreaterOrEqual", heaps, half), to=INTEGER)
+    first = steps.op("ArgMax", reaches, axis=1, keepdims=1)
+    return predictions(steps, steps.op("GatherElements", values, first, axis=1), 1, True)
+
+
 COMPOSITES: Mapping[str, Callable[[Steps, Any, Table], Fitted]] = {
     "VotingClassifier": _voting_classifier, "VotingRegressor": _voting_regressor,
     "StackingClassifier": _stacking, "StackingRegressor": _stacking,
     "CalibratedClassifierCV": _calibrated, "OneVsRestClassifier": _one_against_rest,
     "OneVsOneClassifier": _one_against_one, "TransformedTargetRegressor": _of_target,
+    "MultiOutputRegressor": _each_target, "RegressorChain": _chained_targets, "AdaBoostRegressor": _weighted_median,
 }  # fmt: skip
+
+_OF_TABLES = (COMPOSITES, GAUSSIANS, COUNTED, NEIGHBOURS, PROCESSES)
+_OF_VALUES = (ESTIMATORS, KERNELS)
+"""Estimators beside trees, by what their functions take."""

@@ -8,9 +8,9 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from from_trees.classes import fault
 from from_trees.fitted import Fitted
-from from_trees.steps import INTEGER, Computed, Steps
-from from_trees.transformers import fault
+from from_trees.steps import INTEGER, Computed, Steps, numbers_of
 
 if TYPE_CHECKING:
     from framework_types import Array
@@ -71,6 +71,22 @@ def scores(steps: Steps, model: Any, decision: str) -> Fitted:
     if count == 2:
         return result(steps, decision, "scores", 1, is_flat=True, classes=names)
     return result(steps, decision, "scores", count, classes=names)
+
+
+def outliers(steps: Steps, decision: str) -> Fitted:
+    """A detector of outliers, whose decision function [batch, 1] is negative for them."""
+    return result(steps, decision, "scores", 1, is_flat=True)
+
+
+def _one_class(steps: Steps, model: Any, value: str) -> Fitted:
+    return outliers(steps, _linear(steps, value, np.atleast_2d(model.coef_), -np.asarray(model.offset_)))
+
+
+def _least_squares(steps: Steps, model: Any, value: str) -> Fitted:
+    """PLSRegression and its kin, whose coefficients are for centered columns."""
+    weights, mean = numbers_of(model, "coef_", None, model.n_features_in_), model._x_mean
+    found = _linear(steps, steps.op("Sub", value, mean), weights, model.intercept_)
+    return predictions(steps, found, len(weights), bool(model._predict_1d))
 
 
 def _linear_scores(steps: Steps, model: Any, value: str) -> Fitted:
@@ -171,7 +187,8 @@ def label(steps: Steps, place: str, classes: tuple[str, ...] = ()) -> Fitted:
 
 def _clusters(steps: Steps, model: Any, value: str) -> Fitted:
     """The number of the next center, as KMeans.predict."""
-    found = steps.op("ArgMin", steps.squared_distances(value, model.cluster_centers_), axis=1, keepdims=1)
+    centers = numbers_of(model, "cluster_centers_", None, model.n_features_in_)
+    found = steps.op("ArgMin", steps.squared_distances(value, centers), axis=1, keepdims=1)
     return label(steps, found)
 
 
@@ -179,7 +196,8 @@ _Estimator = Callable[[Steps, Any, str], Fitted]
 _REGRESSORS = """
 LinearRegression Ridge RidgeCV Lasso LassoCV LassoLars LassoLarsCV LassoLarsIC Lars LarsCV ElasticNet ElasticNetCV
 BayesianRidge ARDRegression HuberRegressor SGDRegressor TheilSenRegressor QuantileRegressor OrthogonalMatchingPursuit
-MultiTaskLasso MultiTaskElasticNet LinearSVR PassiveAggressiveRegressor
+MultiTaskLasso MultiTaskLassoCV MultiTaskElasticNet MultiTaskElasticNetCV OrthogonalMatchingPursuitCV LinearSVR
+PassiveAggressiveRegressor
 """.split()
 _WITHOUT_PROBABILITIES = "LinearSVC RidgeClassifier RidgeClassifierCV Perceptron PassiveAggressiveClassifier".split()
 _LOGISTIC = "LogisticRegression LogisticRegressionCV LinearDiscriminantAnalysis".split()
@@ -192,6 +210,8 @@ ESTIMATORS: Mapping[str, _Estimator] = {
     **dict.fromkeys(_LOGISTIC, _logistic),
     **dict.fromkeys(_WITHOUT_PROBABILITIES, _linear_scores),
     "SGDClassifier": _gradient_descent,
+    "SGDOneClassSVM": _one_class,
+    **dict.fromkeys(("PLSRegression", "PLSCanonical", "CCA"), _least_squares),
     "MLPClassifier": _network_classifier,
     "MLPRegressor": _network_regressor,
     **dict.fromkeys(("KMeans", "MiniBatchKMeans"), _clusters),

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from from_trees.classes import ONNX, is_known
 from from_trees.distributions import log1p
 from from_trees.steps import Steps
-from from_trees.transformers import ONNX, UFUNCS, is_known
+from from_trees.transformers import UFUNCS
 from messages.requests import ModelFault
 
 

@@ -1,4 +1,4 @@
-"""scikit-learn's support vector machines with kernels, as steps: SVC, SVR, NuSVC, NuSVR.
+"""scikit-learn's estimators that are sums of kernels of stored points, as steps: support vector machines, KernelRidge.
 
 libsvm follows the counts in a file without checks: `_require_fit` checks them before anything is predicted.
 """
@@ -10,10 +10,11 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from from_trees.estimators import of_pairs, predictions, scores
+from from_trees.classes import fault
+from from_trees.estimators import of_pairs, outliers, predictions, scores
 from from_trees.fitted import Fitted
-from from_trees.steps import Steps
-from from_trees.transformers import fault
+from from_trees.pairwise import kernel
+from from_trees.steps import Steps, numbers_of
 from messages.requests import ModelFault
 
 if TYPE_CHECKING:
@@ -22,18 +23,8 @@ if TYPE_CHECKING:
 
 def _kernel(steps: Steps, model: Any, value: str) -> str:
     """The kernel of each row and each support vector, [batch, vectors]."""
-    points, gamma = np.asarray(model.support_vectors_, np.float64), float(model._gamma)
-    if model.kernel == "rbf":
-        return steps.op("Exp", steps.op("Mul", steps.squared_distances(value, points), -gamma))
-    product = steps.product(value, points.T)
-    if model.kernel == "linear":
-        return product
-    shifted = steps.op("Add", steps.op("Mul", product, gamma), float(model.coef0))
-    if model.kernel == "poly":
-        return steps.op("Pow", shifted, float(model.degree))
-    if model.kernel == "sigmoid":
-        return steps.op("Tanh", shifted)
-    raise fault(model, "with a kernel of your own is not supported")
+    points = np.asarray(model.support_vectors_, np.float64)
+    return kernel(steps, model, value, points, gamma=model._gamma, degree=model.degree, coef0=model.coef0)
 
 
 def _require_fit(model: Any, classes: int) -> None:
@@ -56,10 +47,25 @@ def _require_fit(model: Any, classes: int) -> None:
         raise ValueError("its support vectors do not fit its coefficients")
 
 
-def _regressor(steps: Steps, model: Any, value: str) -> Fitted:
+def _one_sum(steps: Steps, model: Any, value: str) -> str:
     _require_fit(model, 2)
-    made = steps.affine(_kernel(steps, model, value), model.dual_coef_.T, model.intercept_)
-    return predictions(steps, made, 1, True)
+    return steps.affine(_kernel(steps, model, value), model.dual_coef_.T, model.intercept_)
+
+
+def _regressor(steps: Steps, model: Any, value: str) -> Fitted:
+    return predictions(steps, _one_sum(steps, model, value), 1, True)
+
+
+def _novelty(steps: Steps, model: Any, value: str) -> Fitted:
+    return outliers(steps, _one_sum(steps, model, value))
+
+
+def _ridge(steps: Steps, model: Any, value: str) -> Fitted:
+    points = numbers_of(model, "X_fit_", None, model.n_features_in_)
+    is_flat = np.ndim(model.dual_coef_) == 1
+    weights = numbers_of(model, "dual_coef_", len(points), *(() if is_flat else (None,))).reshape(len(points), -1)
+    found = kernel(steps, model, value, points, gamma=model.gamma, degree=model.degree, coef0=model.coef0)
+    return predictions(steps, steps.product(found, weights), weights.shape[1], is_flat)
 
 
 def decision(steps: Steps, model: Any, value: str) -> str:
@@ -103,4 +109,6 @@ def _classifier(steps: Steps, model: Any, value: str) -> Fitted:
 KERNELS: Mapping[str, Callable[[Steps, Any, str], Fitted]] = {
     **dict.fromkeys(("SVC", "NuSVC"), _classifier),
     **dict.fromkeys(("SVR", "NuSVR"), _regressor),
+    "OneClassSVM": _novelty,
+    "KernelRidge": _ridge,
 }

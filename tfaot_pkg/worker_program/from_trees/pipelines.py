@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from from_trees import boosters, scikit, skops_file
 from from_trees.categories import Column, frame
+from from_trees.classes import is_known
 from from_trees.composites import ended, require_known, unrolled
 from from_trees.fitted import Fitted
 from from_trees.steps import Steps
-from from_trees.transformers import is_known, transformed
+from from_trees.transformers import transformed
 from messages.requests import ModelFault, one_line
 from messages.sources import TreesCall
 
@@ -89,7 +90,8 @@ class Answers:
 
 
 def _answers(model: Any, x: Any) -> Array:
-    names = ("predict_proba", "decision_function") if hasattr(model, "classes_") else ("predict", "transform")
+    has_labels = hasattr(model, "classes_") and hasattr(model, "predict")
+    names = ("predict_proba", "decision_function", *(() if has_labels else ("predict", "transform")))
     call = next((getattr(model, each) for each in names if hasattr(model, each)), None)
     # Classifiers without scores: positions of their labels, which may be texts.
     found = np.searchsorted(model.classes_, model.predict(x)) if call is None else call(x)

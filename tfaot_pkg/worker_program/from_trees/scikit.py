@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from from_trees.categories import Column, encoder
+from from_trees.classes import ONNX
 from from_trees.fitted import Fitted, Trees
-from from_trees.transformers import ONNX
 from messages import forest as trees
 from messages.requests import ModelFault
 
@@ -98,6 +99,8 @@ def _add_tree(
 ) -> None:
     """Add a tree of DecisionTree*; `columns` are those of x that it reads."""
     tree = estimator.tree_
+    if (tree.feature[tree.children_left >= 0] < 0).any():
+        raise ValueError("a tree looks at columns that there are not")
     # Leaves have the feature -2, which must not become an index.
     feature = tree.feature if columns is None else np.asarray(columns)[np.maximum(tree.feature, 0)]
     default = np.asarray(tree.missing_go_to_left, bool)
@@ -105,9 +108,13 @@ def _add_tree(
                 values=values, target=target)  # fmt: skip
 
 
-def _one_output(model: Any) -> None:
-    if getattr(model, "n_outputs_", 1) != 1:
-        raise ModelFault("models of several outputs are not supported", "make a package of each output")
+def _outputs(model: Any, tree: Any) -> int:
+    """The number of sums: classes of a classifier, outputs of a regressor, which `tree` has as all others."""
+    if not hasattr(model, "classes_"):
+        return int(tree.n_outputs_)
+    if tree.n_outputs_ != 1:
+        raise ModelFault("classifiers of several outputs are not supported", "make a package of each output")
+    return len(model.classes_)
 
 
 def _fitted(
@@ -121,7 +128,7 @@ def _fitted(
         forest=forest,
         links=links,
         output="probabilities" if is_classifier else "predictions",
-        is_flat=not is_classifier,
+        is_flat=not is_classifier and forest.outputs == 1,
         library="scikit-learn",
         origin=f"{type(model).__name__} of scikit-learn {sklearn.__version__}",
         classes=tuple(str(each) for each in model.classes_) if is_classifier else (),
@@ -134,47 +141,66 @@ def _fitted(
 
 
 def _leaf_values(model: Any, estimator: Any) -> np.ndarray:
-    """[nodes, classes] of a classifier, [nodes, 1] of a regressor."""
-    count = len(model.classes_) if hasattr(model, "classes_") else 1
-    values: Array = estimator.tree_.value[:, 0, :count]
+    """[nodes, classes] of a classifier, [nodes, outputs] of a regressor."""
+    every = estimator.tree_.value
+    values: Array = every[:, 0, : len(model.classes_)] if hasattr(model, "classes_") else every[:, :, 0]
     return values
 
 
 def _forest(model: Any, dtype: str) -> Fitted:
     """RandomForest*, ExtraTrees*: means over the trees, whose leaves are fractions of classes."""
-    _one_output(model)
     return _mean(model, dtype, [(each, None) for each in model.estimators_])
 
 
 def _tree(model: Any, dtype: str) -> Fitted:
-    _one_output(model)
     return _mean(model, dtype, [(model, None)])
 
 
 def _mean(model: Any, dtype: str, estimators: list[tuple[Any, Array | None]]) -> Fitted:
-    builder = _Builder()
+    builder, outputs = _Builder(), _outputs(model, estimators[0][0])
     for estimator, columns in estimators:
         _add_tree(builder, estimator, _leaf_values(model, estimator), columns=columns)
-    outputs = len(model.classes_) if hasattr(model, "classes_") else 1
     made = builder.forest(dtype="float32", features=model.n_features_in_, outputs=outputs, base=np.zeros(outputs))
     return _fitted(model, dtype, made, (("divide", float(len(estimators))),) if len(estimators) > 1 else ())
 
 
 def _bagging(model: Any, dtype: str) -> Fitted:
     for estimator in model.estimators_:
-        if not type(estimator).__name__.startswith(("DecisionTree", "ExtraTree")):
-            raise ModelFault(f"Bagging of {type(estimator).__name__} is not supported", _OF_TREES)
+        _require_tree(model, estimator)
         if hasattr(model, "classes_") and len(estimator.classes_) != len(model.classes_):
             raise ModelFault("Bagging whose trees did not see all classes is not supported", ONNX)
     return _mean(model, dtype, list(zip(model.estimators_, model.estimators_features_, strict=True)))
+
+
+def _isolation(model: Any, dtype: str) -> Fitted:
+    """IsolationForest: two to the power of minus the mean depth of leaves, in units of the depth that is usual."""
+    builder = _Builder()
+    is_part = model._max_features != model.n_features_in_
+    for each, columns, paths, lengths in zip(
+        model.estimators_, model.estimators_features_, model._decision_path_lengths,
+        model._average_path_length_per_tree, strict=True,
+    ):  # fmt: skip
+        _add_tree(builder, each, (np.asarray(paths, np.float64) + lengths - 1.0)[:, None],
+                  columns=columns if is_part else None)  # fmt: skip
+    made = builder.forest(dtype="float32", features=model.n_features_in_, outputs=1, base=np.zeros(1))
+    usual = len(model.estimators_) * _usual_depth(int(model._max_samples))
+    score = (("divide", usual), ("multiply", -math.log(2)), ("exp", 0.0), ("multiply", -1.0))
+    fitted = _fitted(model, dtype, made, (*score, ("add", -float(model.offset_))))
+    return replace(fitted, output="scores")
+
+
+def _usual_depth(samples: int) -> float:
+    """The mean depth at which a search in a binary tree of as many samples ends, as _average_path_length."""
+    if samples <= 2:
+        return float(samples == 2)
+    return float(2.0 * (np.log(samples - 1.0) + np.euler_gamma) - 2.0 * (samples - 1.0) / samples)
 
 
 def _adaboost(model: Any, dtype: str) -> Fitted:
     """AdaBoostClassifier (SAMME): each tree votes for a class with its weight."""
     count, builder = len(model.classes_), _Builder()
     for estimator, weight in zip(model.estimators_, model.estimator_weights_, strict=False):
-        if not type(estimator).__name__.startswith(("DecisionTree", "ExtraTree")):
-            raise ModelFault(f"AdaBoost of {type(estimator).__name__} is not supported", _OF_TREES)
+        _require_tree(model, estimator)
         votes = estimator.classes_.take(_leaf_values(estimator, estimator).argmax(1))
         # As decision_function: weight for the class that is voted for, and as much in total against all others.
         values = np.where(votes[:, None] == model.classes_[None, :], weight, -1 / (count - 1) * weight)
@@ -184,6 +210,20 @@ def _adaboost(model: Any, dtype: str) -> Fitted:
     # AdaBoostClassifier._compute_proba_from_decision.
     last = (("difference", 2.0),) if count == 2 else (("divide", float(count - 1)),)
     return _fitted(model, dtype, made, (("divide", total), *last, ("softmax", 0.0)))
+
+
+def each_tree(model: Any) -> trees.Forest:
+    """The trees of AdaBoostRegressor, of which each is an output of its own."""
+    builder, count = _Builder(), len(model.estimators_)
+    for target, estimator in enumerate(model.estimators_):
+        _require_tree(model, estimator)
+        _add_tree(builder, estimator, estimator.tree_.value[:, 0, :1], target=target)
+    return builder.forest(dtype="float32", features=model.n_features_in_, outputs=count, base=np.zeros(count))
+
+
+def _require_tree(model: Any, estimator: Any) -> None:
+    if not type(estimator).__name__.startswith(("DecisionTree", "ExtraTree")):
+        raise ModelFault(f"{type(model).__name__} of {type(estimator).__name__} is not supported", _OF_TREES)
 
 
 def _boosting(model: Any, dtype: str) -> Fitted:
@@ -288,4 +328,5 @@ READERS = {
     **dict.fromkeys(("HistGradientBoostingClassifier", "HistGradientBoostingRegressor"), _histogram),
     **dict.fromkeys(("BaggingClassifier", "BaggingRegressor"), _bagging),
     "AdaBoostClassifier": _adaboost,
+    "IsolationForest": _isolation,
 }  # fmt: skip

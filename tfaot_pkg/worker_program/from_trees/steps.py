@@ -82,11 +82,15 @@ class Steps:
         tensor = {"tensor": self._constant(packed(forest))}
         return self._node(OWN, FOREST, (value,), {FOREST: tensor})
 
-    def _node(self, domain: str, op: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> str:
+    def _node(
+        self, domain: str, op: str, inputs: Sequence[Any], attributes: Mapping[str, Any], *, outputs: int = 1
+    ) -> str:
+        """The first of its outputs; the others are called NAME_1 and so on."""
         name = f"v{len(self._nodes)}"
         given = [each if isinstance(each, str) else self._constant(each) for each in inputs]
         self._nodes.append({
-            "op": op, "domain": domain, "name": name, "scope": "", "outputs": [name], "attributes": dict(attributes),
+            "op": op, "domain": domain, "name": name, "scope": "", "attributes": dict(attributes),
+            "outputs": [name, *(f"{name}_{place}" for place in range(1, outputs))],
             "inputs": given,
         })  # fmt: skip
         return name
@@ -114,6 +118,22 @@ class Steps:
         value, points = self.op("Sub", value, center), points - center
         squares = self.op("Add", self.row_sum(self.op("Mul", value, value)), (points * points).sum(1))
         return self.op("Max", self.op("Sub", squares, self.product(value, 2 * points.T)), 0.0)
+
+    def differences(self, value: str, points: Any) -> str:
+        """Of each row and each of the points, [batch, points, width]."""
+        return self.op("Sub", self.op("Unsqueeze", value, np.array([1], np.int64)), np.asarray(points)[None])
+
+    def nearness(self, differences: str) -> str:
+        """Their sums over the columns, [batch, points]."""
+        self.is_rounded = True
+        return self.op("ReduceSum", differences, np.array([2], np.int64), keepdims=0)
+
+    def lowest(self, value: str, count: int) -> tuple[str, str]:
+        """The `count` lowest numbers of each row, which rise, and their columns; of equal ones the first columns."""
+        found = self._node(
+            "ai.onnx", "TopK", (value, np.array([count], np.int64)), {"axis": 1, "largest": 0}, outputs=2
+        )
+        return found, f"{found}_1"
 
     def row_sum(self, value: str) -> str:
         self.is_rounded = True
@@ -181,6 +201,23 @@ class Steps:
 
     def arrays(self) -> dict[str, Array]:
         return self._tensors
+
+
+def numbers_of(model: Any, name: str, *shape: int | None) -> Array:
+    """An attribute as float64, which has this shape; None stands for any size but 0.
+
+    Raises ValueError for another shape, NaN and infinity, and AttributeError if there is none.
+    """
+    found = np.asarray(getattr(model, name), np.float64)
+    fits = len(shape) == found.ndim and all(
+        size > 0 if each is None else size == each for size, each in zip(found.shape, shape, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join("any" if each is None else str(each) for each in shape)
+        raise ValueError(f"{name} has the shape {found.shape} in place of ({wanted})")
+    if not np.isfinite(found).all():
+        raise ValueError(f"{name} has NaN or infinity")
+    return found
 
 
 def made(

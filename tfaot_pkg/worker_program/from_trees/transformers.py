@@ -13,24 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from from_trees.categories import Column
+from from_trees.classes import ONNX, fault, is_known
 from from_trees.distributions import expm1, log1p, power, quantile
-from from_trees.steps import Steps, Table, made
+from from_trees.imputers import IMPUTERS
+from from_trees.pairwise import normalized, of_norm
+from from_trees.projections import PROJECTIONS
+from from_trees.splines import splines
+from from_trees.steps import Steps, Table, made, numbers_of
 from messages.requests import ModelFault
 
 if TYPE_CHECKING:
     from framework_types import Array
 
-ONNX = "export it to ONNX with skl2onnx, and name the file in model.onnx"
 _MOST_PRODUCTS = 1 << 16
-
-
-def fault(model: Any, why: str) -> ModelFault:
-    return ModelFault(f"{type(model).__name__} {why}", ONNX)
-
-
-def is_known(model: Any, names: Mapping[str, Any] | frozenset[str]) -> bool:
-    """Whether it is one of these classes of scikit-learn."""
-    return type(model).__module__.startswith("sklearn.") and type(model).__name__ in names
 
 
 def transformed(to: Steps, model: Any, table: Table) -> Table:
@@ -60,7 +55,7 @@ def _is_sparse(model: Any, before: Table, found: Table) -> bool:
         return bool(model.sparse_output_)
     if name in ("FeatureUnion", "Pipeline"):
         return found.is_sparse
-    return before.is_sparse and name not in ("PCA", "TruncatedSVD")
+    return before.is_sparse and not (name in PROJECTIONS or hasattr(model, "cluster_centers_"))
 
 
 # -- scaling -----------------------------------------------------------------------------------------------------
@@ -113,16 +108,14 @@ def _clipped(to: Steps, value: str, limits: Sequence[float]) -> str:
 def _normalizer(to: Steps, model: Any, table: Table) -> Table:
     value = table.value
     if model.norm == "l2":
-        norm = to.op("Sqrt", to.row_sum(to.op("Mul", value, value)))
-    elif model.norm == "l1":
+        return made(normalized(to, value), table.width)
+    if model.norm == "l1":
         norm = to.row_sum(to.op("Abs", value))
     elif model.norm == "max":
         norm = to.op("ReduceMax", to.op("Abs", value), np.array([1], np.int64), keepdims=1)
     else:
         raise fault(model, f"of the norm {model.norm!r} is not supported")
-    # _handle_zeros_in_scale: norms next to zero count as zero.
-    is_tiny = to.op("Less", norm, 10 * np.finfo(np.float64).eps)
-    return made(to.op("Div", value, to.op("Where", is_tiny, 1.0, norm)), table.width)
+    return made(of_norm(to, value, norm), table.width)
 
 
 def _binarizer(to: Steps, model: Any, table: Table) -> Table:
@@ -153,50 +146,9 @@ def _bins(to: Steps, model: Any, table: Table) -> Table:
 # -- missing numbers and categories ------------------------------------------------------------------------------
 
 
-def _imputer(to: Steps, model: Any, table: Table) -> Table:
-    fills, texts = _fills_of(model), _texts_of(model)
-    to.expect(table, np.where(np.isfinite(fills), fills, 0.0), np.maximum(np.abs(np.nan_to_num(fills)), 1.0))
-    is_missing = _missing(to, model, table)
-    # NaN stays in columns of texts: which number a text has is known to the encoder.
-    filled = made(
-        to.op("Where", is_missing, fills, table.value),
-        sources=table.sources,
-        texts=tuple(table.text(place) or each for place, each in enumerate(texts)),
-    )
-    # Columns without any number in training.
-    kept = ~np.isnan(fills) | np.array([bool(model.keep_empty_features or each is not None) for each in texts])
-    result = to.part(filled, np.flatnonzero(kept).tolist())
-    if not model.add_indicator:
-        return result
-    flags = made(to.numbers(is_missing), table.width)
-    return to.beside([result, to.part(flags, model.indicator_.features_.tolist())])
-
-
-def _texts_of(model: Any) -> list[str | None]:
-    """What takes the place of missing texts, by column; None for columns of numbers."""
-    return [each if isinstance(each, str) else None for each in np.asarray(model.statistics_).tolist()]
-
-
-def _fills_of(model: Any) -> Array:
-    """What takes the place of missing numbers, by column; NaN for columns of texts."""
-    statistics = np.array([math.nan if isinstance(each, str) else each for each in model.statistics_])
-    # As `transform` does it: numbers of the type that training had.
-    kind = np.dtype(getattr(model, "_fill_dtype", np.float64))
-    fills: Array = statistics.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        return fills if kind.kind not in "iuf" else np.where(
-            np.isnan(fills), np.nan, fills.astype(kind).astype(np.float64)
-        )  # fmt: skip
-
-
-def _missing(to: Steps, model: Any, table: Table) -> str:
-    wanted = model.missing_values
-    if isinstance(wanted, str) or wanted is None:
-        raise fault(model, f"with missing_values={wanted!r} is not supported")
-    if math.isnan(wanted):
-        return to.op("IsNaN", table.value)
-    to.compare(table)
-    return to.op("Equal", table.value, float(wanted))
+def _is_closed(model: Any) -> bool:
+    """Whether it rejects categories that training did not have."""
+    return getattr(model, "handle_unknown", "ignore") == "error"
 
 
 def _categories(to: Steps, model: Any, table: Table, place: int) -> list[float]:
@@ -212,7 +164,7 @@ def _categories(to: Steps, model: Any, table: Table, place: int) -> list[float]:
     numbers = tuple(map(float, known))
     if source is not None and numbers:
         to.compared.add(source)
-        is_closed = model.handle_unknown == "error"
+        is_closed = _is_closed(model)
         to.columns.setdefault(source, Column(place=source, name="", values=numbers, is_closed=is_closed))
     return [*numbers, *missing]
 
@@ -221,7 +173,7 @@ def _take_texts(to: Steps, model: Any, source: int | None, texts: Sequence[Any],
     """The column `source` of x has positions in `texts`."""
     if source is None or not all(isinstance(each, str) for each in texts):
         raise fault(model, "of texts and numbers in one column is not supported")
-    column = Column(place=source, name="", values=tuple(texts), is_closed=model.handle_unknown == "error")
+    column = Column(place=source, name="", values=tuple(texts), is_closed=_is_closed(model))
     if to.columns.setdefault(source, column).values != column.values:
         raise fault(model, "of a column with several lists of texts is not supported")
     to.compared.add(source)
@@ -269,6 +221,24 @@ def _codes(count: int, rare: Array) -> Array:
     """The codes of `count` categories: those at `rare` share the last one."""
     is_frequent = ~np.isin(np.arange(count), rare)
     return np.where(is_frequent, np.cumsum(is_frequent) - 1, is_frequent.sum())
+
+
+def _target(to: Steps, model: Any, table: Table) -> Table:
+    """TargetEncoder: of each category the target's mean, which is shrunk; of others the mean of all."""
+    count = len(model.classes_) if model.target_type_ == "multiclass" else 1
+    means, parts = numbers_of(model, "target_mean_", *((count,) if count > 1 else ())), []
+    for place in range(table.width):
+        value, numbers = _encoded(to, model, table, place)
+        hot = _is_each(to, value, numbers)
+        for each in range(count):
+            # By column, then by class. One of the products is a mean, all others are zeros: any order gives this sum.
+            codes = np.asarray(model.encodings_[place * count + each], np.float64)
+            if codes.shape != (len(numbers),):
+                raise ValueError("the encodings do not fit the categories")
+            known = to.op("Greater", to.count(hot), 0.5)
+            mean = float(means.reshape(-1)[each])
+            parts.append(made(to.op("Where", known, to.count(to.op("Mul", hot, codes[None])), mean), 1))
+    return to.beside(parts)
 
 
 def _one_hot(to: Steps, model: Any, table: Table) -> Table:
@@ -327,21 +297,6 @@ def _ordinal(to: Steps, model: Any, table: Table) -> Table:
 # -- products ----------------------------------------------------------------------------------------------------
 
 
-def _pca(to: Steps, model: Any, table: Table) -> Table:
-    components, mean = np.asarray(model.components_, np.float64), np.asarray(model.mean_, np.float64)
-    to.expect(table, mean, 1.0)
-    value = to.op("Sub", to.product(table.value, components.T), mean.reshape(1, -1) @ components.T)
-    if model.whiten:
-        scale = np.sqrt(model.explained_variance_)
-        value = to.op("Div", value, np.maximum(scale, np.finfo(scale.dtype).eps))
-    return made(value, len(components))
-
-
-def _svd(to: Steps, model: Any, table: Table) -> Table:
-    components = np.asarray(model.components_, np.float64)
-    return made(to.product(table.value, components.T), len(components))
-
-
 def _polynomials(to: Steps, model: Any, table: Table) -> Table:
     degree = model.degree if isinstance(model.degree, int) else max(model.degree)
     if math.comb(table.width + int(degree), table.width) > _MOST_PRODUCTS:
@@ -388,7 +343,8 @@ def _function(to: Steps, model: Any, table: Table) -> Table:
 
 def _distances(to: Steps, model: Any, table: Table) -> Table:
     """Distances from the centers of clusters."""
-    return made(to.op("Sqrt", to.squared_distances(table.value, model.cluster_centers_)), len(model.cluster_centers_))
+    centers = numbers_of(model, "cluster_centers_", None, table.width)
+    return made(to.op("Sqrt", to.squared_distances(table.value, centers)), len(centers))
 
 
 # -- transformers of transformers --------------------------------------------------------------------------------
@@ -424,11 +380,16 @@ def _pipeline(to: Steps, model: Any, table: Table) -> Table:
 
 TRANSFORMERS: Mapping[str, Callable[[Steps, Any, Table], Table]] = {
     "StandardScaler": _standard, "RobustScaler": _robust, "MinMaxScaler": _min_max, "MaxAbsScaler": _max_abs,
-    "Normalizer": _normalizer, "Binarizer": _binarizer, "KBinsDiscretizer": _bins, "SimpleImputer": _imputer,
-    "OneHotEncoder": _one_hot, "OrdinalEncoder": _ordinal, "PCA": _pca, "TruncatedSVD": _svd,
+    "Normalizer": _normalizer, "Binarizer": _binarizer, "KBinsDiscretizer": _bins, "OneHotEncoder": _one_hot,
+    "OrdinalEncoder": _ordinal, "TargetEncoder": _target, "SplineTransformer": splines,
     "PolynomialFeatures": _polynomials, "FunctionTransformer": _function, "ColumnTransformer": _column_transformer,
     "FeatureUnion": _union, "Pipeline": _pipeline, "PowerTransformer": power, "QuantileTransformer": quantile,
-    "KMeans": _distances, "MiniBatchKMeans": _distances,
+    "KMeans": _distances, "MiniBatchKMeans": _distances, **PROJECTIONS, **IMPUTERS,
 }  # fmt: skip
-SELECTORS = frozenset("SelectFromModel SelectKBest SelectPercentile VarianceThreshold RFE RFECV".split())
+SELECTORS = frozenset(
+    """
+GenericUnivariateSelect RFE RFECV SelectFdr SelectFpr SelectFromModel SelectFwe SelectKBest SelectPercentile
+SequentialFeatureSelector VarianceThreshold
+""".split()
+)
 """Transformers that keep some of their columns."""
