@@ -6,6 +6,7 @@ Distances are those to all rows: the trees by which scikit-learn finds near ones
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,15 +53,22 @@ def _distances(steps: Steps, model: Any, value: str, points: Array) -> str:
 
 
 def _grow_tree(model: Any, points: Array) -> None:
-    """The tree for scikit-learn's own answers, which files are not asked for, of the same rows."""
-    from sklearn.neighbors import BallTree, KDTree
+    """Let scikit-learn's own answers use a tree of the same rows in place of the file's, and be sure of neighbours."""
+    from sklearn.neighbors import KDTree
 
-    kinds = {"kd_tree": KDTree, "ball_tree": BallTree}
-    if model._tree is None and model._fit_method in kinds:
-        size = max(1, int(model.leaf_size))
-        model._tree = kinds[model._fit_method](
-            points, size, metric=model.effective_metric_, **model.effective_metric_params_
-        )
+    given = {**model.effective_metric_params_}
+    model._tree = KDTree(points, max(1, int(model.leaf_size)), metric=model.effective_metric_, **given)
+    model._fit_method, model.kneighbors = "kd_tree", partial(_sure_neighbours, model)
+
+
+def _sure_neighbours(model: Any, x: Any, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
+    """As `kneighbors`. Raises ValueError if another row is as far away as the last one: scikit-learn takes any then."""
+    count = model.n_neighbors if n_neighbors is None else n_neighbors
+    found = type(model).kneighbors(model, x, min(count + 1, len(model._fit_X)))
+    far, rows = (each[:, :count] for each in found)
+    if count < found[0].shape[1] and (far[:, -1] >= found[0][:, count] * (1 - 1e-12)).any():
+        raise ValueError("several rows of training are equally far away, of which scikit-learn takes any")
+    return (far, rows) if return_distance else rows
 
 
 def _mean(steps: Steps, model: Any, table: Table, targets: Array) -> str:
