@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import completed
-from tests.server.conftest import free_port
+from tests.ports import free_port
 from tfaot_pkg.ground.process import run
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -18,6 +18,7 @@ import pytest
 
 from tests.conan.conftest import Packaged
 from tests.consumers.conftest import TOOLS, environment
+from tests.ports import free_port
 from tests.samples import Published, conan_consumer, recipe, tfaot
 from tests.wording import reported
 from tfaot_pkg.errors import ConanError, NetworkError, StorageError
@@ -101,10 +102,7 @@ class Server:
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     """A server that has not been started."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    server = Server(folder=tmp_path / "server", port=port)
+    server = Server(folder=tmp_path / "server", port=free_port())
     yield server
     server.stop()
 

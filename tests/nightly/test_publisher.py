@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from tests.bad_input.conftest import write_spec
 from tests.commands import run_command
 from tests.conan.test_upload import PASSWORD, USER, Server
 from tests.nightly.nights import REPOSITORY, believed, coordinator, home_of, stub_decision
+from tests.ports import free_port
 from tests.registry.conftest import package_of
 from tests.registry.signing import clock_at, keys_in, make_signed, open_signed
 from tests.registry.tiny import tiny_files
@@ -46,8 +46,7 @@ _PASSPHRASE = "the passphrase of the test's keys"
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    with free_port() as port:
-        server = Server(folder=tmp_path / "server", port=port)
+    server = Server(folder=tmp_path / "server", port=free_port())
     server.start()
     yield server
     server.stop()
@@ -110,8 +109,7 @@ def require_that_an_unreached_remote_keeps_nothing_back(root: Path, home: Path) 
     state = State(root=root / "nightly-state")
     (decision,) = state.nights()[0].decisions()
     folders = Folders(cache=home / "cache", data=home / "data")
-    with free_port() as port:
-        server = Server(folder=root / "late-server", port=port)
+    server = Server(folder=root / "late-server", port=free_port())
     assert tfaot(home, "conan-remote", "add", "late", server.remote.url, "--user", USER).returncode == 0
     remote = ConanRemotes.of(folders).get("late")
     notes: list[str] = []
@@ -143,8 +141,7 @@ def require_that_an_unreached_remote_keeps_nothing_back(root: Path, home: Path) 
 
 
 def require_that_a_new_remote_gets_what_was_published_before(root: Path, home: Path, definition: Path) -> None:
-    with free_port() as port:
-        server = Server(folder=root / "new-server", port=port)
+    server = Server(folder=root / "new-server", port=free_port())
     assert tfaot(home, "conan-remote", "add", "new", server.remote.url, "--user", USER).returncode == 0
     command = ("conan-remote", "sync", "new", definition, "--json")
     assert tfaot(home, *command, CONAN_PASSWORD_NEW=PASSWORD).returncode == 17, "it is not there yet"
@@ -166,13 +163,6 @@ def listed(root: Path, server: Server) -> list[str]:
         opened.conan("remote", "add", "theirs", server.remote.url)
         found = json.loads(opened.conan("list", "tfaot-model-dense/*:*", "--remote", "theirs", "--format", "json"))
     return list(found["theirs"])
-
-
-@contextmanager
-def free_port() -> Iterator[int]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        yield probe.getsockname()[1]
 
 
 def test_a_night_that_publishes_nothing_keeps_a_signed_registry_alive(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
 from tests.remote.conftest import Cli, SignedFolder
 from tests.remote.faulty import FaultyServer, faulty_server, listener
 from tests.wording import worded
@@ -43,8 +44,7 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def nobody() -> str:
     """`host:port` where nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return f"127.0.0.1:{listening.getsockname()[1]}"
+    return f"127.0.0.1:{free_port()}"
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])

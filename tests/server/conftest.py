@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
 from tests.registry.conftest import snapshot
 
 __all__ = ["snapshot"]
@@ -123,11 +124,6 @@ def tfaot_server(root: Path, *options: str) -> Iterator[tuple[subprocess.Popen[s
             process.wait(10)
         if process.stdout:
             process.stdout.close()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
 
 
 @contextmanager

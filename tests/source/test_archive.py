@@ -3,7 +3,6 @@ from __future__ import annotations
 import http.server
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
 from tests.remote.faulty import Clocks, drop_by_drop
 from tests.source.parts import Packed, Server, answer, complete_entries, member, tar
 from tests.wording import reported
@@ -255,11 +255,8 @@ def test_a_server_that_drips_byte_by_byte_is_given_up(
 
 
 def test_nobody_listening_is_an_error_without_the_token(model_archive: Packed, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     with reported(NetworkError) as caught:
-        downloaded(f"https://me:secret@127.0.0.1:{port}/a?token=secret", model_archive, tmp_path / "got")
+        downloaded(f"https://me:secret@127.0.0.1:{free_port()}/a?token=secret", model_archive, tmp_path / "got")
     assert "secret" not in repr(plain(caught.value))
 
 

@@ -17,7 +17,7 @@ import pytest
 from tests.nightly.farm.conftest import Place
 from tests.nightly.farm.farms import night, wait_for
 from tests.nightly.nights import REPOSITORY, Seen, stub_decision
-from tests.server.conftest import free_port
+from tests.ports import free_port
 from tfaot_pkg.nightly.ci_workers import WorkerJob, render_workers
 from tfaot_pkg.nightly.types import Policy
 
