@@ -59,6 +59,17 @@ def test_answers_of_another_program_are_refused() -> None:
             witness.confirmed(edited, independent=True)
 
 
+def test_models_whose_short_floats_decide_are_told_to_be_exported_in_float32() -> None:
+    path = ARTIFACTS / "floats_of_16_bits.aten"
+    witness, classes = (
+        Witness(read_module(path), [Symbol("n", 12, 1)]),
+        {each.name: each for each in read_classes(path)},
+    )
+    with pytest.raises(ModelError) as raised:
+        witness.confirmed(_with(classes["main"], {}, 0.3), independent=True)
+    assert raised.value.hint is not None and "export it in float32, model.float()" in raised.value.hint
+
+
 def test_single_answers_in_float64_that_are_not_the_programs_explain_nothing() -> None:
     witness, classes = _begun("bags")
     exact = next(run.beside["exact/output"] for run in classes["main"].runs if run.beside).copy()

@@ -20,7 +20,7 @@ from tfaot_pkg.errors import ModelError
 from tfaot_pkg.frontends.aten_lowering.document import Module
 from tfaot_pkg.frontends.aten_lowering.lowering import lower
 from tfaot_pkg.frontends.aten_lowering.observed import Observed, observed
-from tfaot_pkg.frontends.aten_lowering.table import Resolved, dtype_of
+from tfaot_pkg.frontends.aten_lowering.table import SHORT, Resolved, dtype_of
 from tfaot_pkg.frontends.frozen.aten_file import StoredClass, StoredRun
 from tfaot_pkg.frontends.lowering.values import Value
 from tfaot_pkg.ground.arrays import Array
@@ -109,9 +109,15 @@ class Witness:
             raise ModelError(
                 f"PyTorch's answers in the model's file are not those of its program: of inputs of the class "
                 f"{found.name!r}, {wrong} of {compared} numbers are others",
-                hint="export the model again with tfaot_pkg.export; if that does not help, report it",
+                hint=self._advice(),
             )
         return replace(run, beside=beside)
+
+    def _advice(self) -> str:
+        results = (result for node in self._document.nodes for result in node.results if result is not None)
+        if any(result.dtype in SHORT for result in results):
+            return "it computes in floats of 16 bits, whose roundings decide: export it in float32, model.float()"
+        return "export the model again with tfaot_pkg.export; if that does not help, report it"
 
     def _walks(self, found: StoredClass, run: StoredRun) -> list[_Walked] | None:
         """Of the inputs to which `run` has evidence; None if they cannot be walked, or not in time."""
