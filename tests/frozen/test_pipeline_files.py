@@ -68,6 +68,16 @@ def test_programs_give_scikit_learns_answers(folder: Path, cases: Mapping[str, A
     assert len(off) > 360 and max(off.values()) < 2e-12
 
 
+def test_points_that_are_too_far_to_square_are_as_far_as_others(folder: Path, cases: Mapping[str, Any]) -> None:
+    """All kernels of them are 0: libsvm adds squares of differences, which are infinite then."""
+    made = of_trees(folder / "e_one_class.parts")
+    width = read_arrays(folder / "e_one_class.parts" / "case.npz")["x"].shape[1]
+    far, farther = (np.full((1, width), size) for size in (1e10, 1.5e308))
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = [interpret.run(made.program, 1, [x])[0] for x in (far, farther, -farther)]
+    assert np.isfinite(scores[0]).all() and scores[0].tolist() == scores[1].tolist() == scores[2].tolist()
+
+
 def test_facts_say_what_x_contains_and_how_it_is_tried(cases: Mapping[str, Any]) -> None:
     linear, trees = cases["frame_linear"], cases["trees_frame"]
     assert linear["columns"] == ["pt", "eta", "phi", "mass", "charge", "layer"]
