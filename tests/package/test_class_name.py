@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -23,7 +25,9 @@ from tfaot_pkg.ground.process import run
 from tfaot_pkg.ground.signature import DType, Part, Signature, Symbol, Tensor
 from tfaot_pkg.package.first_program import first_program
 from tfaot_pkg.package.tree import PackageContents, check_class_name, info_document, render
+from tfaot_pkg.pipeline.check import check_model
 from tfaot_pkg.pipeline.conan.recipe import render_recipe
+from tfaot_pkg.pipeline.pipeline import Pipeline
 from tfaot_pkg.spec.document import spec_document
 from tfaot_pkg.spec.rules import class_name_fault
 from tfaot_pkg.spec.types import ModelSpec, PackageOptions
@@ -155,3 +159,11 @@ def test_every_word_of_the_header_is_refused_or_can_name_the_class(signature: Si
             (tmp_path / path).write_bytes(data)
     (tmp_path / "all.cpp").write_text("\n".join(["#include <tfaot/shared.h>", *texts]))
     run(["g++", "-std=c++17", *WARNINGS, f"-I{folder}", "-fsyntax-only", tmp_path / "all.cpp"])
+
+
+def test_a_name_that_no_class_can_have_is_refused_before_the_model_is_read() -> None:
+    unread: Any = SimpleNamespace(spec=make_spec("outputs"))
+    with reported(SpecError):
+        check_model(unread.spec, unread, table=False)
+    with reported(SpecError):
+        Pipeline.build(unread, unread)

@@ -26,7 +26,7 @@ from tfaot_pkg.ground.signature import Signature
 from tfaot_pkg.ground.storage import storage_errors, write_file
 from tfaot_pkg.native.compiled.flags import require_flags
 from tfaot_pkg.native.compiled.program import engine_of, require_engine
-from tfaot_pkg.package.tree import names_note
+from tfaot_pkg.package.tree import check_class_name, names_note
 from tfaot_pkg.pipeline.pipeline import Pipeline
 from tfaot_pkg.pipeline.spec_completion import Accepted, Attempt, Inputs, Settled, Sizes, settled
 from tfaot_pkg.spec.form import SCHEMA_ID, json_schema, modeline
@@ -153,8 +153,9 @@ def check_model(spec: ModelSpec, pipeline: Pipeline, *, table: bool) -> CheckRes
     """Ask the toolchain about every operation of the model, and check other reasons why a build would reject it.
 
     Raises ModelError if the operations cannot be listed, or if the model has symbols and cannot become a program;
-    SpecError for flags that the toolchain does not accept.
+    SpecError for flags that the toolchain does not accept, and for a name that no class can have.
     """
+    check_class_name(spec)
     if spec.is_lowered:
         return _check_program(spec, pipeline, table=table)
     source = pipeline.source(spec)

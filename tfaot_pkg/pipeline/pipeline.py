@@ -49,7 +49,7 @@ from tfaot_pkg.native.source_form import code_files
 from tfaot_pkg.native.tools import build_tools, tools_key
 from tfaot_pkg.package.binary.findings import glibc_floor_of
 from tfaot_pkg.package.listing import Tree
-from tfaot_pkg.package.tree import PackageContents, PackageTree, make_package
+from tfaot_pkg.package.tree import PackageContents, PackageTree, check_class_name, make_package
 from tfaot_pkg.pipeline.package_key import components
 from tfaot_pkg.provenance.materials import Made, Materials, ToolchainFacts, pins_of
 from tfaot_pkg.provenance.statement import statement
@@ -202,6 +202,7 @@ class Pipeline:
 
     def build(self, plan: Plan) -> Build:
         """The verified package of `plan`. Raises the errors of all stages; no partial result is kept."""
+        check_class_name(plan.spec)
         spec, keys = plan.spec, plan.keys
         if note := outdated_note(spec):
             self.progress.note(f"note: {note}")
