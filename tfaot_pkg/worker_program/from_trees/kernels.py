@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 def _kernel(steps: Steps, model: Any, value: str) -> str:
     """The kernel of each row and each support vector, [batch, vectors]."""
     points = np.asarray(model.support_vectors_, np.float64)
-    return kernel(steps, model, value, points, gamma=model._gamma, degree=model.degree, coef0=model.coef0)
+    # libsvm adds squares of differences.
+    return kernel(steps, model, value, points, gamma=model._gamma, degree=model.degree, coef0=model.coef0, far=True)
 
 
 def _require_fit(model: Any, classes: int) -> None:

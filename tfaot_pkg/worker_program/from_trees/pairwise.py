@@ -15,16 +15,18 @@ POLYNOMIAL = frozenset(("poly", "polynomial"))
 
 
 def kernel(
-    to: Steps, model: Any, value: str, points: Array, *, gamma: Any = None, degree: Any = None, coef0: Any = None
-) -> str:
+    to: Steps, model: Any, value: str, points: Array, *, gamma: Any = None, degree: Any = None, coef0: Any = None,
+    far: bool = False,
+) -> str:  # fmt: skip
     """The model's kernel of each row and each point, [batch, points]; None stands for scikit-learn's defaults.
 
+    `far` as in Steps.squared_distances.
     Raises ModelFault, which names the model, for a kernel that is not read.
     """
     name = model.kernel
     gamma = 1.0 / points.shape[1] if gamma is None else float(gamma)
     if name == "rbf":
-        return to.op("Exp", to.op("Mul", to.squared_distances(value, points), -gamma))
+        return to.op("Exp", to.op("Mul", to.squared_distances(value, points, far=far), -gamma))
     if name == "laplacian":
         return to.op("Exp", to.op("Mul", to.nearness(to.op("Abs", to.differences(value, points))), -gamma))
     if name == "cosine":

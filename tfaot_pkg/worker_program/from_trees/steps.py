@@ -110,15 +110,19 @@ class Steps:
         """Value @ weights + bias."""
         return self.op("Add", self.product(value, weights), np.asarray(bias, np.float64))
 
-    def squared_distances(self, value: str, points: Any) -> str:
-        """From each row to each of the points, [batch, points]: infinite of rows whose squares are."""
+    def squared_distances(self, value: str, points: Any, *, far: bool = False) -> str:
+        """From each row to each of the points, [batch, points]; NaN of rows whose squares are infinite.
+
+        As in scikit-learn's metrics.pairwise. If points may be `far`, these are infinite, as sums of squares of
+        differences are.
+        """
         points = np.asarray(points, np.float64)
         # Around their mean, so that products are small; roundings must not make distances negative.
         center = points.mean(0)
         value, points = self.op("Sub", value, center), points - center
         squares = self.op("Add", self.row_sum(self.op("Mul", value, value)), (points * points).sum(1))
         found = self.op("Max", self.op("Sub", squares, self.product(value, 2 * points.T)), 0.0)
-        return self.op("Where", self.op("Equal", squares, np.inf), squares, found)
+        return self.op("Where", self.op("Equal", squares, np.inf), squares, found) if far else found
 
     def differences(self, value: str, points: Any) -> str:
         """Of each row and each of the points, [batch, points, width]."""
