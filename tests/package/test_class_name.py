@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.kept import REPOSITORY
 from tests.package.conftest import (
     SIGNATURE,
     WARNINGS,
@@ -25,7 +26,7 @@ from tfaot_pkg.ground.process import run
 from tfaot_pkg.ground.signature import DType, Part, Signature, Symbol, Tensor
 from tfaot_pkg.package.first_program import first_program
 from tfaot_pkg.package.tree import PackageContents, check_class_name, info_document, render
-from tfaot_pkg.pipeline.check import check_model
+from tfaot_pkg.pipeline.check import check_model, scaffold_spec
 from tfaot_pkg.pipeline.conan.recipe import render_recipe
 from tfaot_pkg.pipeline.pipeline import Pipeline
 from tfaot_pkg.spec.document import spec_document
@@ -161,8 +162,16 @@ def test_every_word_of_the_header_is_refused_or_can_name_the_class(signature: Si
     run(["g++", "-std=c++17", *WARNINGS, f"-I{folder}", "-fsyntax-only", tmp_path / "all.cpp"])
 
 
-def test_a_name_that_no_class_can_have_is_refused_before_the_model_is_read() -> None:
+def test_a_name_that_no_class_can_have_is_refused_before_the_model_is_read(tmp_path: Path) -> None:
     unread: Any = SimpleNamespace(spec=make_spec("outputs"))
+    model = tmp_path / "outputs.onnx"
+    model.write_bytes((REPOSITORY / "examples" / "from-onnx" / "tagger.onnx").read_bytes())
+    with reported(SpecError):
+        scaffold_spec(
+            model, tmp_path / "spec.yaml", name=None, version="1.0.0", signature="", tensorflow=None, beside={},
+            pipeline=unread,
+        )  # fmt: skip
+    assert not (tmp_path / "spec.yaml").exists()
     with reported(SpecError):
         check_model(unread.spec, unread, table=False)
     with reported(SpecError):

@@ -301,6 +301,7 @@ def scaffold_spec(
         spec = _with_files(spec, model, beside)
         named: dict[str, Any] = {field: _relative(path, output.parent) for field, path in beside.items()}
         info = replace(info, files=replace(info.files, **named))
+    check_class_name(replace(spec, model=info))
     try:
         found = _first_text(info, spec, pipeline)
     except ModelError as error:
