@@ -66,7 +66,9 @@ def check_headers(spec: ModelSpec, compiler: Compiler, cache: BuildCache, toolch
         code_digest(__name__),
         {
             "consumer": lines,
-            "headers": {path.relative_to(include).as_posix(): _without(path, told) for path in files_below(include)},
+            "headers": {
+                path.relative_to(include).as_posix(): _digest_without(path, told) for path in files_below(include)
+            },
             "compiler": compiler.identity,
             "flags": list(compiler.all_flags),
         },
@@ -80,7 +82,7 @@ def check_headers(spec: ModelSpec, compiler: Compiler, cache: BuildCache, toolch
     cache.get_or_make(_CHECKED, key, make)
 
 
-def _without(header: Path, words: Iterable[str]) -> str:
+def _digest_without(header: Path, words: Iterable[str]) -> str:
     """The digest of a header without `words`."""
     data = header.read_bytes()
     for each in words:

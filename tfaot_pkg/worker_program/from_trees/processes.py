@@ -10,18 +10,17 @@ import numpy as np
 from from_trees.classes import fault
 from from_trees.estimators import predictions
 from from_trees.fitted import Fitted
+from from_trees.neighbours import MOST_NUMBERS
 from from_trees.steps import Steps, Table, numbers_of
 
 if TYPE_CHECKING:
     from framework_types import Array
 
-_MOST_NUMBERS = 1 << 22
-
 
 def _process(steps: Steps, model: Any, table: Table) -> Fitted:
     points = numbers_of(model, "X_train_", None, table.width)
-    if points.size > _MOST_NUMBERS:
-        raise fault(model, f"with more than {_MOST_NUMBERS} numbers in its rows is not supported")
+    if points.size > MOST_NUMBERS:
+        raise fault(model, f"with more than {MOST_NUMBERS} numbers in its rows is not supported")
     steps.expect(table, points.mean(0), points.std(0))
     is_flat = np.ndim(model.alpha_) == 1
     weights = numbers_of(model, "alpha_", len(points), *(() if is_flat else (None,))).reshape(len(points), -1)
