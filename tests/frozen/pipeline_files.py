@@ -251,6 +251,12 @@ def composites(rng):
             given,
             three,
         )
+    # Products with the largest numbers overflow, and their powers do not.
+    for name, function, most in (("log1p", np.log1p, np.finfo(float).max), ("expm1", np.expm1, 709.78)):
+        found[f"d_{name}_most"] = (preprocessing.FunctionTransformer(function), np.where(x > 50, most, abs(x)), None)
+        found[f"d_{name}"] = (preprocessing.FunctionTransformer(function), x / 50, None)
+    skewed = rng.gamma(4, 5, x.shape) * [1, -1, 1, -1, 1, -1]
+    found["d_power_most"] = (preprocessing.PowerTransformer(), skewed, None)
     for kernel in ("rbf", "linear", "poly", "sigmoid"):
         found[f"k_{kernel}_two"] = (make_pipeline(scaled(), svm.SVC(kernel=kernel)), x, two)
         found[f"k_{kernel}"] = (make_pipeline(scaled(), svm.SVC(kernel=kernel)), x, texts)
@@ -834,6 +840,9 @@ def write(folder: str) -> None:
         asked = np.concatenate([as_numbers(given, categories), drawn])
         if name.startswith("n_"):  # the interpreter takes its time to sort
             asked = np.concatenate([given[:9], drawn[:40]])
+        if name == "d_power_most":
+            assert (np.abs(model.lambdas_ - 1) < 0.9).all()
+            asked = np.concatenate([asked, np.finfo(given.dtype).max * np.sign(given[:1])])
         if name in ("p_dropped", "t_dropped"):
             asked = asked[: len(given)]
         as_given = pd.DataFrame(asked, columns=list(COLUMNS)) if name.startswith(("frame", "trees_frame")) else asked

@@ -16,15 +16,17 @@ if TYPE_CHECKING:
 def log1p(to: Steps, value: str) -> str:
     """log(1 + x) without the rounding of 1 + x, which is undone by the quotient (W. Kahan)."""
     more = to.op("Add", value, 1.0)
-    exact = to.op("Div", to.op("Mul", to.op("Log", more), value), to.op("Sub", more, 1.0))
-    return to.op("Where", to.op("Equal", more, 1.0), value, exact)
+    # The quotient is close to 1: products of the numerator overflow.
+    exact = to.op("Mul", to.op("Log", more), to.op("Div", value, to.op("Sub", more, 1.0)))
+    is_same = to.op("Or", to.op("Equal", more, 1.0), to.op("Equal", more, np.inf))
+    return to.op("Where", is_same, value, exact)
 
 
 def expm1(to: Steps, value: str) -> str:
     """exp(x) - 1 without cancellation, likewise."""
     power = to.op("Exp", value)
     less = to.op("Sub", power, 1.0)
-    exact = to.op("Div", to.op("Mul", less, value), to.op("Log", power))
+    exact = to.op("Mul", less, to.op("Div", value, to.op("Log", power)))
     near = to.op("Where", to.op("Equal", power, 1.0), value, exact)
     # Where exp(x) is next to zero, or infinite, there is nothing to undo.
     is_far = to.op("Or", to.op("Equal", less, -1.0), to.op("IsInf", power))
