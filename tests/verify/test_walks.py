@@ -62,6 +62,31 @@ for (kind, given, more), place, strides in itertools.product(kinds, places, ([1,
     (found,) = Walk(model).run(["y"], given, double=False, observe=lambda node: None)
     assert found.shape == right.shape and np.abs(found - right).max() < 1e-5, (kind, place, strides, more)
 """
+_NORMALIZED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+from from_onnx.interpreter import Walk
+from onnx import TensorProto, helper, numpy_helper
+x = np.random.default_rng(0).standard_normal((2, 3, 64)).astype(np.float32) + 1000
+scale = np.linspace(1, 2, 64, dtype=np.float32)
+wide = x.astype(np.float64)
+off = wide - wide.mean(-1, keepdims=True)
+wanted = {
+    ("LayerNormalization", 17): off / np.sqrt((off**2).mean(-1, keepdims=True) + 1e-3) * scale.astype(np.float64),
+    ("RMSNormalization", 23): wide / np.sqrt((wide**2).mean(-1, keepdims=True) + 1e-3) * scale.astype(np.float64),
+}
+for (kind, opset), right in wanted.items():
+    for more in ({}, {"stash_type": 1}):
+        values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None] * 3) for name in "xy"]
+        node = helper.make_node(kind, ["x", "scale"], ["y"], epsilon=1e-3, **more)
+        graph = helper.make_graph([node], "g", values[:1], values[1:], [numpy_helper.from_array(scale, "scale")])
+        walk = Walk(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]))
+        for double, most in ((False, 1e-2), (True, 1e-6)):
+            (found,) = walk.run(["y"], {"x": x}, double=double, observe=lambda node: None)
+            assert found.dtype == (np.float64 if double else np.float32)
+            assert np.abs(found - right).max() < most, (kind, more, double)
+"""
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
 _FILES = Path(__file__).resolve().parents[1] / "models" / "open_results.py"
 
@@ -97,9 +122,15 @@ def test_onnx_files_build_where_onnx_runtime_leaves_the_result_open(
     assert rules == ({rule} if rule else rules) and not any(each["is_fault"] for each in found["differences"])
 
 
-@pytest.mark.parametrize("program", [_WALKED, _WINDOWS], ids=["normalization and pooling", "windows"])
+@pytest.mark.parametrize(
+    "program",
+    [_WALKED, _WINDOWS, _NORMALIZED],
+    ids=["normalization and pooling", "windows", "normalization in a type that files name"],
+)
 def test_walks_compute_what_onnx_defines(program: str, shared_home_folder: Path) -> None:
-    """The package's own operators (1.23) are wrong: with a momentum, for sequences, and for windows that it places."""
+    """The package's own operators (1.23) are wrong: with a momentum, for sequences, for windows that it places, and for
+    normalizations in float64.
+    """
     folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
     toolchain = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
     frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["onnx"], toolchain.python)

@@ -46,7 +46,29 @@ def operators(opset: int) -> list[type]:
             return ((whole * scale).astype(scale.dtype),)
 
     older = [(14, BatchNormalization), (19, DequantizeLinear)]
-    return [GlobalMaxPool, *_of_windows(), *[each for first, each in older if opset < first]]
+    return [GlobalMaxPool, *_of_windows(), *_normalizing(), *[each for first, each in older if opset < first]]
+
+
+def _normalizing() -> list[type]:
+    """Normalizations that compute in the type of their operand, whatever `stash_type` is: the package knows float32."""
+    from onnx.reference.ops.op_layer_normalization import LayerNormalization as LayerNormalizationOfPackage
+    from onnx.reference.ops.op_rms_normalization import RMSNormalization as RMSNormalizationOfPackage
+
+    class LayerNormalization(LayerNormalizationOfPackage):  # type: ignore[misc]  # its class has no types in tools/stubs
+        op_domain = ""
+
+        def _run(self, *given: Array | None, stash_type: int = 1, **more: Any) -> tuple[Array, ...]:  # noqa: ARG002
+            found: tuple[Array, ...] = super()._run(*given, stash_type=1, **more)
+            return found
+
+    class RMSNormalization(RMSNormalizationOfPackage):  # type: ignore[misc]
+        op_domain = ""
+
+        def _run(self, *given: Array | None, stash_type: int = 1, **more: Any) -> tuple[Array, ...]:  # noqa: ARG002
+            found: tuple[Array, ...] = super()._run(*given, stash_type=1, **more)
+            return found
+
+    return [LayerNormalization, RMSNormalization]
 
 
 def _of_windows() -> list[type]:
