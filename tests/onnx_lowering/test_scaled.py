@@ -298,6 +298,13 @@ def test_products_of_two_arrays_of_bytes_are_those_of_integers() -> None:
 
 _OTHERS: Mapping[str, Mapping[str, Any]] = {
     "weights that int8 has not": {"op": "Conv", "whole": np.full((4, 4, 1, 1), 200, np.uint8), "attributes": {}},
+    "weights that int8 has not, of a dense layer": {
+        "op": "MatMul",
+        "whole": np.full((2, 3), 200, np.uint8),
+        "attributes": {},
+        "axis": 1,
+        "scales": 0.01,
+    },
     "scales by input": {"op": "Conv", "whole": np.ones((4, 4, 1, 1), np.int8), "attributes": {}, "axis": 1},
 }
 
@@ -306,11 +313,12 @@ _OTHERS: Mapping[str, Mapping[str, Any]] = {
 def test_other_layers_stay_floats(name: str) -> None:
     case, graph = _OTHERS[name], _Graph()
     x = graph.bytes_of("x", _STEP, np.uint8(_ZERO))
-    scales = np.linspace(0.01, 0.02, 4)
+    scales = case.get("scales", np.linspace(0.01, 0.02, 4))
     graph.constant("w", case["whole"], scales, case.get("axis", 0))
     graph.add(case["op"], f"{x} w", "y", **case["attributes"])
     opcodes = {*_opcodes(run(graph.program(4, 2, 2)))}
-    assert "quantized_conv2d" not in opcodes and not opcodes.isdisjoint({"conv2d", "convolution"})
+    assert opcodes.isdisjoint({"quantized_conv2d", "quantized_dense"})
+    assert not opcodes.isdisjoint({"conv2d", "convolution", "dense"})
 
 
 def test_a_bias_of_another_scale_is_added_to_floats() -> None:

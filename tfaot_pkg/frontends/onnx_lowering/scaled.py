@@ -98,7 +98,7 @@ def _of_activations(call: Call) -> Value | None:
     x, y = call.input(0), call.input(1)
     if not (isinstance(x, Scaled) and isinstance(y, Scaled)) or x.bytes is None or y.bytes is None:
         return None
-    if (x.axis, y.axis, x.known, y.known) != (None, None, None, None) or min(x.rank, y.rank) < 2:
+    if any(each is not None for each in (x.axis, y.axis, x.known, y.known)) or min(x.rank, y.rank) < 2:
         return None
     summed = number_of(x.sizes[-1])
     if summed is None or summed >= _MOST_MULTIPLIED or zero_of(x.zero) is None or zero_of(y.zero) is None:
