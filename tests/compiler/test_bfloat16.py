@@ -13,6 +13,7 @@ from tfaot_pkg.compiler.passes.pipeline import named, passes_for, run
 from tfaot_pkg.compiler.program import Program
 from tfaot_pkg.compiler.text import parse
 from tfaot_pkg.compiler.verifier import verified
+from tfaot_pkg.compiler.work import work
 from tfaot_pkg.ground.arrays import Array
 
 
@@ -24,18 +25,25 @@ def _literal(values: Array) -> str:
     return f"{{{','.join(map(repr, values.ravel().tolist()))}}}"
 
 
-def dense(inputs: int, outputs: int, activation: str = "relu", axis: int = 0) -> Program:
+PASSES = {1: "reduce-precision", 2: "float32x3-products", 3: "float32x6-products"}
+"""By the parts of numbers."""
+
+
+def dense(inputs: int, outputs: int, activation: str = "relu", axis: int = 0, parts: int = 1) -> Program:
     """Rows of 3 vectors each through a dense layer."""
     shape = (inputs, outputs) if axis == 0 else (outputs, inputs)
-    return _read(f"""%0 f32[batch,3,{inputs}] = parameter number=0
+    return _read(
+        f"""%0 f32[batch,3,{inputs}] = parameter number=0
 %1 f32[{shape[0]},{shape[1]}] = constant literal={_literal(numbers(shape, 1))}
 %2 f32[{outputs}] = constant literal={_literal(numbers([outputs], 2))}
 %3 f32[batch,3,{outputs}] = dense %0 %1 %2 activation={activation} weights_axis={axis}
 give %3
-""")
+""",
+        parts,
+    )
 
 
-def conv2d(size: int, channels: int, kernel: int, filters: int, *, pooled: bool = False) -> Program:
+def conv2d(size: int, channels: int, kernel: int, filters: int, *, pooled: bool = False, parts: int = 1) -> Program:
     """Windows of an image, which is padded to its own size; with `pooled`, maxima of 2 by 2 of their layer."""
     pad, half = kernel // 2, size // 2
     window = f"[{size},{size},{channels},{size},{size},{kernel},{kernel},1,1,1,1,{pad},{pad}]"
@@ -43,15 +51,18 @@ def conv2d(size: int, channels: int, kernel: int, filters: int, *, pooled: bool 
     made = half if pooled else size
     pool = f" pool=[{size},{size},{filters},{half},{half},2,2,2,2,1,1,0,0]" if pooled else ""
     weights = numbers([kernel, kernel, channels, filters], 3)
-    return _read(f"""%0 f32[batch,{size},{size},{channels}] = parameter number=0
+    return _read(
+        f"""%0 f32[batch,{size},{size},{channels}] = parameter number=0
 %1 f32[{kernel},{kernel},{channels},{filters}] = constant literal={_literal(weights)}
 %2 f32[batch,{made},{made},{filters}] = {opcode} %0 %1 activation=relu window={window} groups=1{pool}
 give %2
-""")
+""",
+        parts,
+    )
 
 
-def _read(text: str) -> Program:
-    return run(verified(parse(text), "reading"), [named("reduce-precision")])
+def _read(text: str, parts: int) -> Program:
+    return run(verified(parse(text), "reading"), [named(PASSES[parts])])
 
 
 PROGRAMS = {
@@ -61,6 +72,12 @@ PROGRAMS = {
     "conv2d": conv2d(9, 8, 3, 18),
     "conv2d, pointwise": conv2d(5, 40, 1, 7),
     "conv2d, pooled": conv2d(10, 4, 3, 6, pooled=True),
+    "dense, of two parts": dense(70, 21, parts=2),
+    "dense, of three parts": dense(64, 90, parts=3),
+    "conv2d, of two parts": conv2d(9, 8, 3, 18, parts=2),
+    "conv2d, of two parts, copied windows": conv2d(10, 4, 3, 6, pooled=True, parts=2),
+    "conv2d, of three parts": conv2d(7, 16, 3, 18, parts=3),
+    "conv2d, pointwise, of three parts": conv2d(5, 40, 1, 7, parts=3),
 }
 
 
@@ -87,6 +104,21 @@ def test_a_reduced_layer_differs_from_float32_by_the_rounding_of_its_operands(co
     assert 2.0**-14 < error.max() < 2.01 * 2.0**-9
 
 
+@pytest.mark.parametrize(("parts", "least", "most"), [(2, 2.0**-23, 2.0**-15), (3, 2.0**-28, 2.0**-21)])
+def test_more_parts_are_as_exact_as_they_have_bits(parts: int, least: float, most: float, compiled: Compile) -> None:
+    """What is left out is at most 2^-16 of a product of two parts each; sums of float32 remain of three."""
+    weights, given = numbers((70, 21), 1), numbers((17, 3, 70), 5)
+    (found,) = compiled(dense(70, 21, "none", parts=parts), 8)(given)
+    exact = given.astype(np.float64) @ weights + numbers([21], 2)
+    sizes = np.abs(given).astype(np.float64) @ np.abs(weights)
+    assert least < (np.abs(found - exact) / sizes).max() < most
+
+
+def test_products_of_parts_are_counted() -> None:
+    found = [work(dense(64, 90, "none", parts=parts), 2).operations for parts in PASSES]
+    assert found[0] == 2 * 2 * 3 * 64 * 90 and found[1:] == [3 * found[0], 6 * found[0]]
+
+
 def test_float32_is_what_a_program_has_unless_it_is_asked_for_less() -> None:
     text = "%0 f32[batch,32] = parameter number=0\n" + "\n".join(
         [f"%1 f32[32,5] = constant literal={_literal(numbers((32, 5)))}",
@@ -94,7 +126,8 @@ def test_float32_is_what_a_program_has_unless_it_is_asked_for_less() -> None:
     )  # fmt: skip
     found = {
         compute: [each.opcode for each in run(verified(parse(text), "reading"), passes_for(compute)).entry.operations]
-        for compute in ("float32", "bfloat16")
+        for compute in ("float32", "bfloat16", "float32x3", "float32x6")
     }
     assert "dense" in found["float32"] and "bfloat16_dense" not in found["float32"]
-    assert "bfloat16_dense" in found["bfloat16"] and "dense" not in found["bfloat16"]
+    for compute in ("bfloat16", "float32x3", "float32x6"):
+        assert "bfloat16_dense" in found[compute] and "dense" not in found[compute]

@@ -141,13 +141,17 @@ def _of_bytes_and_bfloat16() -> dict[str, Program]:
     random, found = np.random.default_rng(1), {}
     window = (12, 14, 8, 12, 14, 3, 3, 1, 1, 1, 1, 1, 1)
     made = (N, 12, 14, 70)
-    writer = Writer()
-    operands = (writer.input(60, 80), *(writer.constant(random.normal(size=size)) for size in ((80, 100), (100,))))
-    found["bfloat16"] = writer.program(writer.add("bfloat16_dense", (N, 60, 100), *operands, activation="tanh"))
-    writer = Writer()
-    x, filters = writer.input(12, 14, 8), writer.constant(random.normal(size=(3, 3, 8, 70)))
-    images = writer.add("bfloat16_conv2d", made, x, filters, window=window, groups=1, activation="relu")
-    found["images of bfloat16"] = writer.program(images)
+    for parts in (1, 3):
+        writer = Writer()
+        operands = (writer.input(60, 80), *(writer.constant(random.normal(size=size)) for size in ((80, 100), (100,))))
+        layer = writer.add("bfloat16_dense", (N, 60, 100), *operands, activation="tanh", parts=parts)
+        found[f"bfloat16 in {parts}"] = writer.program(layer)
+        writer = Writer()
+        x, filters = writer.input(12, 14, 8), writer.constant(random.normal(size=(3, 3, 8, 70)))
+        images = writer.add(
+            "bfloat16_conv2d", made, x, filters, window=window, groups=1, activation="relu", parts=parts
+        )
+        found[f"images of bfloat16 in {parts}"] = writer.program(images)
     writer = Writer()
     x, layer_ = writer.input(60, 80, dtype="u8"), teams.of_bytes(writer, (80,), 100, is_requantized=True)
     dense = writer.add("quantized_dense", (N, 60, 100), x, *layer_, dtype="u8", zero=3, low=0, high=255)

@@ -169,20 +169,20 @@ def test_parts_of_layers_of_bytes_have_the_bits_of_the_whole(shared: Share, dtyp
         check(conv, random.integers(least, most, (rows, height, width, channels)).astype(NUMPY_TYPES[dtype]), parts=4)
 
 
-@pytest.mark.parametrize("activation", ["none", "relu", "tanh"])
-def test_parts_of_layers_of_bfloat16_have_the_bits_of_the_whole(shared: Share, activation: str) -> None:
+@pytest.mark.parametrize(("activation", "count"), [("none", 1), ("relu", 1), ("tanh", 1), ("relu", 2), ("none", 3)])
+def test_parts_of_layers_of_bfloat16_have_the_bits_of_the_whole(shared: Share, activation: str, count: int) -> None:
+    """`count`: the parts of numbers."""
     random, writer = np.random.default_rng(2), Writer()
+    same: dict[str, Any] = {"activation": activation, "parts": count}
     weights, bias = (writer.constant(random.normal(size=size)) for size in ((80, 100), (100,)))
     x = writer.input(60, 80)
-    dense = shared(writer.program(writer.add("bfloat16_dense", (N, 60, 100), x, weights, bias, activation=activation)))
+    dense = shared(writer.program(writer.add("bfloat16_dense", (N, 60, 100), x, weights, bias, **same)))
     (height, width, channels), kernel, _, _, (top, left), _, filters = IMAGES["few lines, many filters"]
     writer = Writer()
     filter_, bias = (writer.constant(random.normal(size=size)) for size in ((*kernel, channels, filters), (filters,)))
     window = (height, width, channels, height, width, *kernel, 1, 1, 1, 1, top, left)
     x = writer.input(height, width, channels)
-    made = writer.add(
-        "bfloat16_conv2d", (N, height, width, filters), x, filter_, bias, window=window, groups=1, activation=activation
-    )
+    made = writer.add("bfloat16_conv2d", (N, height, width, filters), x, filter_, bias, window=window, groups=1, **same)
     conv = shared(writer.program(made))
     for rows in (1, 3):
         check(dense, random.normal(size=(rows, 60, 80)).astype(np.float32), parts=4)

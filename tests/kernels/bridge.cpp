@@ -195,7 +195,7 @@ EXPORT void narrow_dense(const kernels::NarrowDense* layer, std::size_t batch, c
   kernels::narrowDense(kernels::Reached{}.activating(layer->activation).table(), *layer, batch, in, out);
 }
 
-EXPORT std::size_t bfloat16_dense_scratch(std::size_t inputs) { return kernels::bfloat16DenseScratch(inputs); }
+EXPORT std::size_t bfloat16_dense_scratch(std::size_t inputs, std::size_t parts) { return kernels::bfloat16DenseScratch(inputs, parts); }
 
 EXPORT void bfloat16_dense(const kernels::Bfloat16Dense* layer, std::size_t batch, const float* in, float* out,
                            std::uint32_t* scratch) {
@@ -221,7 +221,9 @@ EXPORT void bfloat16_dense_by_team(const kernels::Bfloat16Dense* layer, std::siz
   });
 }
 
-EXPORT std::size_t bfloat16_conv2d_scratch(const kernels::Window* window) { return kernels::bfloat16Conv2dScratch(*window); }
+EXPORT std::size_t bfloat16_conv2d_scratch(const kernels::Window* window, std::size_t parts) {
+  return kernels::bfloat16Conv2dScratch(*window, parts);
+}
 
 EXPORT void bfloat16_conv2d(const kernels::Bfloat16Conv2d* layer, std::size_t batch, const float* in, float* out,
                             std::uint32_t* scratch) {

@@ -109,7 +109,7 @@ class _NarrowDense(ctypes.Structure):
 
 
 class _Bfloat16Dense(ctypes.Structure):
-    _fields_ = [*_Dense._fields_, ("stride", ctypes.c_size_t)]
+    _fields_ = [*_Dense._fields_, ("parts", ctypes.c_size_t), ("stride", ctypes.c_size_t)]
 
 
 class _SparseDense(ctypes.Structure):
@@ -391,10 +391,11 @@ class Kernels:
         bias: Floats | None,
         activation: str = "none",
         *,
+        parts: int = 1,
         form: Bfloat16Form = Bfloat16Form.FASTEST,
     ) -> Floats:
-        layer, _held = self._bfloat16(weights, bias, activation)
-        scratch = self._exactly(np.zeros(self._machine.call("bfloat16_dense_scratch", len(weights)), np.uint32))
+        layer, _held = self._bfloat16(weights, bias, activation, parts)
+        scratch = self._scratch("bfloat16_dense_scratch", len(weights), parts)
         data, out = self._in(values), self._out(len(values), weights.shape[1])
         self._machine.call(
             f"bfloat16_dense{form.value}", layer, len(values), data.address, out.address, scratch.address
@@ -409,12 +410,13 @@ class Kernels:
         bias: Floats | None,
         activation: str = "none",
         *,
+        parts: int = 1,
         form: Bfloat16Form = Bfloat16Form.FASTEST,
     ) -> Floats:
         """The same of the windows of images."""
-        product, _held = self._bfloat16(filters.reshape(-1, filters.shape[3]), bias, activation, shape.block)
+        product, _held = self._bfloat16(filters.reshape(-1, filters.shape[3]), bias, activation, parts, shape.block)
         layer = _Bfloat16Conv2d(shape.window(), product)
-        scratch = self._exactly(np.zeros(self._machine.call("bfloat16_conv2d_scratch", layer.window), np.uint32))
+        scratch = self._scratch("bfloat16_conv2d_scratch", layer.window, parts)
         data, out = self._in(images), self._out(len(images), *shape.out, filters.shape[3])
         self._machine.call(
             f"bfloat16_conv2d{form.value}", layer, len(images), data.address, out.address, scratch.address
@@ -422,12 +424,16 @@ class Kernels:
         return out.read()
 
     def _bfloat16(
-        self, weights: Floats, bias: Floats | None, activation: str, block: int = BLOCK
+        self, weights: Floats, bias: Floats | None, activation: str, parts: int, block: int = BLOCK
     ) -> tuple[_Bfloat16Dense, list[Buffer]]:
         """A layer, and the memory that it points to."""
-        held = [self._exactly(packed_bfloat16(weights, block)), *([] if bias is None else [self._in(bias)])]
+        held = [self._exactly(packed_bfloat16(weights, block, parts)), *([] if bias is None else [self._in(bias)])]
         addresses = [each.address for each in held] + [None] * (bias is None)
-        return _Bfloat16Dense(*weights.shape, *addresses, ACTIVATIONS[activation], 0), held
+        return _Bfloat16Dense(*weights.shape, *addresses, ACTIVATIONS[activation], parts, 0), held
+
+    def _scratch(self, function: str, *sizes: int | ctypes.Structure) -> Buffer:
+        """Words that are NaN as floats."""
+        return self._exactly(np.full(self._machine.call(function, *sizes), 0xFFFFFFFF, np.uint32))
 
     def quantized_dense(
         self,

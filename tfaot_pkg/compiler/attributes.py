@@ -11,7 +11,7 @@ from dataclasses import MISSING, dataclass, fields, replace
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from tfaot_pkg.compiler.program import Attributes, Extent, Literal, Operation, Size
+from tfaot_pkg.compiler.program import Attributes, Extent, HasAttributes, Literal, Operation, Size
 from tfaot_pkg.worker_program.messages.forest import Forest
 
 Axes = tuple[int, ...]
@@ -180,6 +180,20 @@ class Conv2d(Layer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bfloat16Dense(Layer):
+    """`parts`: of how many numbers of bfloat16 each input and weight is the sum (bfloat16.py)."""
+
+    parts: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bfloat16Conv2d(Conv2d):
+    """`parts` as in Bfloat16Dense."""
+
+    parts: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QuantizedConv2d(Quantized):
     """`window` and `groups` as in Conv2d; `padding` is the byte around the image."""
 
@@ -242,6 +256,12 @@ def numbers(extents: Iterable[Extent]) -> tuple[int, ...] | None:
     listed = tuple(extents)
     found = tuple(each for each in listed if isinstance(each, int))
     return found if len(found) == len(listed) else None
+
+
+def parts_of(operation: HasAttributes) -> int:
+    """The `parts` of a layer of bfloat16. Raises TypeError for others."""
+    attributes = operation.attributes
+    return attributes.parts if isinstance(attributes, Bfloat16Conv2d) else Bfloat16Dense.of(operation).parts
 
 
 _A = TypeVar("_A", bound=Attributes)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from tfaot_pkg.compiler.attributes import Conv2d, Convolution, Dot, TransposedConv2d
+from tfaot_pkg.compiler.attributes import Conv2d, Convolution, Dot, TransposedConv2d, parts_of
+from tfaot_pkg.compiler.bfloat16 import PRODUCTS
 from tfaot_pkg.compiler.program import Binding, Operation, Shape
 
 Cost = Callable[[Operation, Sequence[Shape], Binding], float]
@@ -29,6 +30,15 @@ def of_dot(operation: Operation, operands: Sequence[Shape], sizes: Binding) -> f
 def of_images(operation: Operation, operands: Sequence[Shape], sizes: Binding) -> float:
     height, width = sizes.numbers(Conv2d.of(operation).window[3:5])
     return float(sizes.number(operands[0].sizes[0]) * height * width * _elements(operands[1], sizes))
+
+
+def in_parts(cost: Cost) -> Cost:
+    """Of a layer of bfloat16: `cost` for each product of parts."""
+
+    def of_parts(operation: Operation, operands: Sequence[Shape], sizes: Binding) -> float:
+        return cost(operation, operands, sizes) * sum(map(len, PRODUCTS[parts_of(operation)]))
+
+    return of_parts
 
 
 def of_transposed(operation: Operation, operands: Sequence[Shape], sizes: Binding) -> float:

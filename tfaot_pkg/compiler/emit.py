@@ -22,7 +22,7 @@ from tfaot_pkg.compiler import (
     windows,
 )
 from tfaot_pkg.compiler.affine import cpp, variable
-from tfaot_pkg.compiler.attributes import Trees
+from tfaot_pkg.compiler.attributes import Trees, parts_of
 from tfaot_pkg.compiler.bounds import check_bounds
 from tfaot_pkg.compiler.chains import fused, without_dead_stores
 from tfaot_pkg.compiler.divide import are_in_parts, divided
@@ -275,7 +275,8 @@ def _layers(program: Program) -> Iterator[Layer]:
         ):
             weights, rows = known[each.operands[1]].shape, Shape("f32", each.shape.sizes[:-1]).elements
             is_short = each.opcode.startswith(("bfloat16", "narrow")) and weights.dtype == "f32"
-            size = 2 if is_short else NUMPY_TYPES[weights.dtype].itemsize
+            parts = parts_of(each) if each.opcode.startswith("bfloat16") else 1
+            size = 2 * parts if is_short else NUMPY_TYPES[weights.dtype].itemsize
             yield Layer(weights=size * weights.elements.at(0), places=max(1, rows.per_row.most(1, program.symbols)))
 
 

@@ -19,7 +19,9 @@ from tfaot_pkg.compiler.attributes import (
     Resample,
     TopK,
     TransposedConv2d,
+    parts_of,
 )
+from tfaot_pkg.compiler.bfloat16 import PRODUCTS
 from tfaot_pkg.compiler.program import NUMPY_TYPES
 from tfaot_pkg.compiler.type_rules import ArrayType, Types, Use, different, require, windows
 
@@ -63,7 +65,12 @@ def bfloat16_dense(use: Use) -> Types:
     require(x.dtype == weights.dtype == made.dtype == "f32" and weights.rank == 2 and x.rank > 0, "operands differ")
     _require_rows(x, weights, made)
     _require_bias(use, weights.sizes[1])
+    _require_parts(use)
     return (made,)
+
+
+def _require_parts(use: Use) -> None:
+    require(parts_of(use) in PRODUCTS, "numbers have no such parts")
 
 
 def narrow_dense(use: Use) -> Types:
@@ -161,6 +168,7 @@ def conv2d(use: Use) -> Types:
 
 def bfloat16_conv2d(use: Use) -> Types:
     require(Conv2d.of(use).groups == 1, "it has groups")
+    _require_parts(use)
     return conv2d(use)
 
 

@@ -27,6 +27,7 @@ from tfaot_pkg.compiler.attributes import (
     TopK,
     TransposedConv2d,
     Trees,
+    parts_of,
 )
 from tfaot_pkg.compiler.chains import softmax_of_rows
 from tfaot_pkg.compiler.elements import Place, Variable
@@ -174,8 +175,9 @@ def inputs_of(emitter: Emitter, operation: Operation) -> int:
 
 def bfloat16_dense(emitter: Emitter, operation: Operation) -> str:
     inputs, rows = inputs_of(emitter, operation), Shape("f32", operation.shape.sizes[:-1]).elements
-    check = f"bfloat16DenseScratch({inputs})"
-    return _bfloat16(emitter, operation, "bfloat16Dense", "", rows, _bfloat16_rows(inputs), check)
+    parts = parts_of(operation)
+    check = f"bfloat16DenseScratch({inputs}, {parts})"
+    return _bfloat16(emitter, operation, "bfloat16Dense", "", rows, _bfloat16_rows(inputs, parts), check)
 
 
 def bfloat16_conv2d(emitter: Emitter, operation: Operation) -> str:
@@ -183,20 +185,20 @@ def bfloat16_conv2d(emitter: Emitter, operation: Operation) -> str:
     if has_one_pixel(window, filters):
         return bfloat16_dense(emitter, operation)
     known = {name: as_size(number).constant for name, number in named(window).items()}
-    text = f"{{{', '.join(map(str, known.values()))}}}"
+    text, parts = f"{{{', '.join(map(str, known.values()))}}}", parts_of(operation)
     check, batch, block = (
-        f"bfloat16Conv2dScratch({text})",
+        f"bfloat16Conv2dScratch({text}, {parts})",
         operation.shape.sizes[0],
         bfloat16.block_of_window([*known.values()]),
     )
     emitter.remark(f"static_assert(blockOfBfloat16({text}) == {block});")
-    needed = -(-_band(known) // (2 * PANEL)) * PANEL + _bfloat16_rows(inputs_of(emitter, operation))
+    needed = parts * -(-_band(known) // (2 * PANEL)) * PANEL + _bfloat16_rows(inputs_of(emitter, operation), parts)
     return _bfloat16(emitter, operation, "bfloat16Conv2d", text, batch, needed, check, block)
 
 
-def _bfloat16_rows(inputs: int) -> int:
+def _bfloat16_rows(inputs: int, parts: int) -> int:
     """The words of bfloat16DenseScratch."""
-    return _BFLOAT16_ROWS * bfloat16.BLOCK * (-(-inputs // bfloat16.BLOCK) | 1)
+    return _BFLOAT16_ROWS * bfloat16.BLOCK * (-(-inputs // bfloat16.BLOCK) * parts | 1)
 
 
 def _band(conv: Numbers) -> int:
@@ -223,7 +225,8 @@ def _bfloat16(
     emitter.uses_tiles = True
     inputs, source = inputs_of(emitter, operation), emitter.stored(operation.operands[0])
     weights = literal(emitter.known[operation.operands[1]]).reshape(inputs, -1)
-    packed = emitter.constants.place(bfloat16.packed(weights, block))
+    parts = parts_of(operation)
+    packed = emitter.constants.place(bfloat16.packed(weights, block, parts))
     outputs = weights.shape[1]
     bias = _bias(emitter, operation, outputs)
     target, work = emitter.target(operation), emitter.buffer("u32", Size(needed))
@@ -231,7 +234,7 @@ def _bfloat16(
     # Computed here and in C++, so that code with too little memory does not compile.
     emitter.remark(f"static_assert({check} <= {needed});")
     activation = f"Activation::{Layer.of(operation).activation}"
-    product = Struct((Size(inputs), Size(outputs), packed, bias, activation))
+    product = Struct((Size(inputs), Size(outputs), packed, bias, activation, Size(parts)))
     layer = Struct((window, product)) if window else product
     read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
     written, room = Place(target, elements=operation.shape.elements), Place(work, elements=Size(needed))

@@ -21,6 +21,7 @@ from tfaot_pkg.compiler.attributes import (
     Resample,
     TopK,
     TransposedConv2d,
+    parts_of,
 )
 from tfaot_pkg.compiler.bfloat16 import block_of_window, products
 from tfaot_pkg.compiler.meanings import Run, windows
@@ -60,7 +61,8 @@ def dense(run: Run, operation: Operation, x: Array, weights: Array, *biases: Arr
 
 
 def bfloat16_dense(run: Run, operation: Operation, x: Array, weights: Array, *biases: Array) -> Array:
-    return _of_bfloat16(operation, products(x.reshape(-1, x.shape[-1]), weights), biases).reshape(run.sizes(operation))
+    sums = products(x.reshape(-1, x.shape[-1]), weights, parts=parts_of(operation))
+    return _of_bfloat16(operation, sums, biases).reshape(run.sizes(operation))
 
 
 def narrow_dense(run: Run, operation: Operation, x: Array, weights: Array, *others: Array) -> Array:
@@ -148,8 +150,9 @@ def bfloat16_conv2d(run: Run, operation: Operation, image: Array, filters: Array
     sides = [whole, *_sides(window), whole]
     seen = windows(image, sides, 0)[:, :, :, :, 0, :, :, 0]  # NHWC, then the window
     rows = seen.transpose(0, 1, 2, 4, 5, 3).reshape(-1, filters[..., 0].size)
-    made = _of_bfloat16(operation, products(rows, filters.reshape(len(rows[0]), -1), block_of_window(window)), biases)
-    return made.reshape(run.sizes(operation))
+    matrix, block = filters.reshape(len(rows[0]), -1), block_of_window(window)
+    sums = products(rows, matrix, block, parts_of(operation))
+    return _of_bfloat16(operation, sums, biases).reshape(run.sizes(operation))
 
 
 def quantized_conv2d(run: Run, operation: Operation, image: Array, filters: Array, bias: Array, *more: Array) -> Array:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tfaot_pkg.compiler.bfloat16 import PARTS
 from tfaot_pkg.compiler.passes.avoid_cancellation import without_cancellation
 from tfaot_pkg.compiler.passes.bfloat16_weights import with_bfloat16_weights
 from tfaot_pkg.compiler.passes.crop_convolutions import cut
 from tfaot_pkg.compiler.passes.eliminate_dead_stores import of_last_steps
+from tfaot_pkg.compiler.passes.float32x3_products import in_float32x3
+from tfaot_pkg.compiler.passes.float32x6_products import in_float32x6
 from tfaot_pkg.compiler.passes.fuse_epilogues import absorbed
 from tfaot_pkg.compiler.passes.fuse_multiply_add import fused
 from tfaot_pkg.compiler.passes.fuse_pooling import pooled
@@ -125,6 +128,14 @@ ON_REQUEST = (
         "If the spec asks for it (`compilation.precision`), layers multiply in bfloat16; this pass is the last one.",
     ),
     _rule(
+        "float32x3-products", in_float32x3,
+        "Likewise layers multiply sums of two numbers of bfloat16 each.",
+    ),
+    _rule(
+        "float32x6-products", in_float32x6,
+        "Likewise layers multiply sums of three numbers of bfloat16 each.",
+    ),
+    _rule(
         "bfloat16-weights", with_bfloat16_weights,
         "Likewise dense layers with many weights have them as bfloat16, and multiply in float32.",
     ),
@@ -170,7 +181,9 @@ def passes_for(compute: str = "float32", weights: str = "float32") -> tuple[Pass
     """
     if weights != "float32":
         return (*PASSES, named(f"{weights}-weights"))
-    return PASSES if compute in ("float32", "int8") else (*PASSES, named("reduce-precision"))
+    if compute not in PARTS:
+        return PASSES
+    return (*PASSES, named("reduce-precision" if compute == "bfloat16" else f"{compute}-products"))
 
 
 def until(name: str) -> tuple[Pass, ...]:

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from tfaot_pkg.compiler.affine import as_size
-from tfaot_pkg.compiler.attributes import Conv2d, Conv2dMaxPool, Dense, Layer, MaxPool
-from tfaot_pkg.compiler.bfloat16 import BLOCK
+from tfaot_pkg.compiler.attributes import Bfloat16Conv2d, Bfloat16Dense, Conv2d, Conv2dMaxPool, Dense, Layer, MaxPool
+from tfaot_pkg.compiler.bfloat16 import BLOCK, PARTS, rounded
 from tfaot_pkg.compiler.program import Operation, Shape
 from tfaot_pkg.compiler.use_def import Look
 from tfaot_pkg.ground.arrays import Array
@@ -19,35 +19,45 @@ _FEW = 4
 
 
 def in_bfloat16(look: Look, operation: Operation) -> Operation | None:
-    """Layers with fewer inputs than products are added at a time would be mostly zeros, and stay float32."""
+    return in_parts(look, operation, PARTS["bfloat16"])
+
+
+def in_parts(look: Look, operation: Operation, parts: int) -> Operation | None:
+    """A layer whose numbers are sums of `parts` numbers of bfloat16.
+
+    Layers with fewer inputs than products are added at a time would be mostly zeros, and stay float32. So do those with
+    several parts of a weight that is not finite: a product of zeros with it would be NaN.
+    """
     if operation.opcode not in ("conv2d", "conv2d_max_pool", "dense"):
         return None
     weights = look.constant(operation.operands[1])
     if weights is None or operation.shape.dtype != "f32":
         return None
+    if parts > 1 and not np.isfinite(rounded(weights)).all():
+        return None
     if operation.opcode == "dense":
         matrix = weights if Dense.of(operation).weights_axis == 0 else weights.T
-        return _dense(look, operation, np.ascontiguousarray(matrix)) if _pays(*matrix.shape) else None
-    return _conv2d(look, operation) if _pays(math.prod(weights.shape[:3]), weights.shape[3]) else None
+        return _dense(look, operation, np.ascontiguousarray(matrix), parts) if _pays(*matrix.shape) else None
+    return _conv2d(look, operation, parts) if _pays(math.prod(weights.shape[:3]), weights.shape[3]) else None
 
 
 def _pays(inputs: int, outputs: int) -> bool:
     return inputs >= BLOCK and outputs > _FEW
 
 
-def _dense(look: Look, operation: Operation, matrix: Array) -> Operation:
+def _dense(look: Look, operation: Operation, matrix: Array, parts: int) -> Operation:
     x, weights, *bias = operation.operands
     if Dense.of(operation).weights_axis == 1:
         weights = look.add_constant(matrix, operation)
-    attributes = Layer(activation=Layer.of(operation).activation)
+    attributes = Bfloat16Dense(activation=Layer.of(operation).activation, parts=parts)
     return replace(operation, opcode="bfloat16_dense", operands=(x, weights, *bias), attributes=attributes)
 
 
-def _conv2d(look: Look, operation: Operation) -> Operation | None:
+def _conv2d(look: Look, operation: Operation, parts: int) -> Operation | None:
     given = Conv2d.of(operation)
     if given.groups != 1 or not all(isinstance(each, int) for each in given.window):
         return None
-    attributes = Conv2d(window=given.window, groups=1, activation=given.activation)
+    attributes = Bfloat16Conv2d(window=given.window, groups=1, activation=given.activation, parts=parts)
     if operation.opcode == "conv2d":
         return replace(operation, opcode="bfloat16_conv2d", attributes=attributes)
     image = look.known[operation.operands[0]].shape

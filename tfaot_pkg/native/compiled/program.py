@@ -12,7 +12,7 @@ import numpy as np
 from tfaot_pkg.analysis.program.hlo import Unlike, read_program, read_samples
 from tfaot_pkg.analysis.program.independence import CONVERGING
 from tfaot_pkg.compiler.attributes import CustomCall
-from tfaot_pkg.compiler.bfloat16 import BLOCK
+from tfaot_pkg.compiler.bfloat16 import BLOCK, PARTS
 from tfaot_pkg.compiler.calibration import LayerPrice
 from tfaot_pkg.compiler.emit import TILES_SUFFIX, Emitted, emit, emit_parts
 from tfaot_pkg.compiler.fitting import check_extents
@@ -48,7 +48,7 @@ TILES_FUNCTION = f"{FUNCTION}{TILES_SUFFIX}"
 # XLA's time for 40,000 operations per row and 0.4 to 0.8 for 145,000; with 100 per segment, 1.6 to 1.9 (decision 042).
 _PAYS_FOR_A_SEGMENT = 30_000
 _SHOWN = 2
-_LEAST_INPUTS = {"bfloat16": BLOCK, "int8": LEAST_INPUTS}
+_LEAST_INPUTS = {**dict.fromkeys(PARTS, BLOCK), "int8": LEAST_INPUTS}
 _SOURCE, _CONSTANTS, _FACTS = "program.cc", "program.bin", "program.json"
 
 

@@ -5,6 +5,9 @@
 // both is added to the sum of the blocks before. Rounded numbers are multiples of 2^-63, so that no product and no sum is subnormal
 // but zero: it makes no difference that AMX flushes subnormal numbers (decision 093).
 //
+// Numbers may be sums of two or three parts, some of whose products are added for each block (kPairsOfParts). What is not finite is in
+// the last part, which is multiplied with the first part of weights alone (decision 120).
+//
 // Inputs are rounded for a form of the products, some rows or lines of an image at a time, into memory of the caller. Lines of images
 // lie between zeros there, so that their windows are rows (tiled_rows.h). Convolutions whose lines of a window are no multiples of 32
 // inputs have smaller blocks, which divide these lines.
@@ -19,59 +22,90 @@ namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
 /// Floats whose bits after the first 16 are zero: to nearest, half to even, and zero of the same sign below 2^-56.
+template <bool kIsLastPart>
 TFAOT_INLINE Unsigned roundedToBfloat16(Vector x) {
   const Unsigned bits = bitsAs<Unsigned>(x), high = broadcastByCode(0xffff0000u);
   const Unsigned size = bits & broadcastByCode(0x7fffffffu);
   const Unsigned rounded = (bits + (broadcastByCode(0x7fffu) + (bits >> 16 & broadcastByCode(1u)))) & high;
+  const Mask isTiny = bitsAs<Integers>(size) < broadcastByCode(0x23800000);  // 2^-56
+  const Unsigned made = isTiny ? (bits ^ size) : rounded;
+  if constexpr (!kIsLastPart) return bitsAs<Integers>(size) < broadcastByCode(0x7f7f8000) ? made : Unsigned{};
   // A NaN whose last bits alone say so would become an infinity.
   const Unsigned quiet = (bits | broadcastByCode(0x00400000u)) & high;
   const Mask isNan = bitsAs<Integers>(size) > broadcastByCode(0x7f800000);
-  const Mask isTiny = bitsAs<Integers>(size) < broadcastByCode(0x23800000);  // 2^-56
-  return isNan ? quiet : isTiny ? (bits ^ size) : rounded;
+  return isNan ? quiet : made;
 }
 
-/// Sums of `kRows` rows and `kWidth` vectors of columns from `vector` on; those of a row lie `stride` floats apart.
-template <int kRows, int kWidth>
+/// The parts of inputs, and how many numbers lie between them.
+struct InputParts {
+  std::size_t count, apart;
+};
+
+/// A layer's way through its parts, which lie so many bytes apart.
+inline Tiling withParts(Tiling tiling, std::size_t parts, std::size_t apart) {
+  tiling.parts = parts;
+  tiling.partOfRow = apart;
+  tiling.partOfPanel = tiling.panel;
+  tiling.panel *= parts;
+  return tiling;
+}
+
+/// Sums of `kRows` rows and `kWidth` vectors of columns from `vector` on; those of a row lie `stride` floats apart. `kInParts`: whether
+/// numbers may have several parts, which takes a tenth more time if they have one.
+template <int kRows, int kWidth, bool kInParts>
 TFAOT_ALONE void sumBfloat16(const Bfloat16Dense& layer, const Tiling& tiling, const std::uint8_t* in, std::size_t vector, float* out,
                              std::size_t stride) {
-  const std::size_t apart = tiling.stride / sizeof(float), sizeOfPanel = tiling.panel / sizeof(std::uint32_t);
-  const std::uint32_t* weights[kWidth];
+  const std::size_t apart = tiling.stride / sizeof(float), partOfRow = tiling.partOfRow / sizeof(float);
+  const std::size_t sizeOfPanel = tiling.panel / sizeof(std::uint32_t), partOfPanel = tiling.partOfPanel / sizeof(std::uint32_t);
   Vector sums[kRows][kWidth] = {};
+  const Unsigned high = broadcastByCode(0xffff0000u);
+  const std::uint32_t* begin[kWidth];
   TFAOT_UNROLL
   for (int v = 0; v < kWidth; ++v) {
     const std::size_t number = vector + v;
-    weights[v] = layer.weights + number / kVectors * sizeOfPanel + number % kVectors * kLanes;
+    begin[v] = layer.weights + number / kVectors * sizeOfPanel + number % kVectors * kLanes;
   }
-  const Unsigned high = broadcastByCode(0xffff0000u);
-  for (std::size_t piece = 0; piece < tiling.pieces; ++piece) {
-    const auto* rows = reinterpret_cast<const float*>(in + piece * tiling.piece);
-    for (std::size_t block = 0; block < tiling.blocks; ++block) {
-      Vector evens[kRows][kWidth] = {}, odds[kRows][kWidth] = {};
-      for (std::size_t i = 0; i < tiling.fours; ++i, rows += 2) {
-        Vector even[kWidth], odd[kWidth];
-        TFAOT_UNROLL
-        for (int v = 0; v < kWidth; ++v) {
-          const Unsigned both = load(weights[v]);
-          weights[v] += kPanel;
-          even[v] = bitsAs<Vector>(both << 16);
-          odd[v] = bitsAs<Vector>(both & high);
-        }
-        TFAOT_UNROLL
-        for (int r = 0; r < kRows; ++r) {
-          const Vector first = broadcast(rows[r * apart]), second = broadcast(rows[r * apart + 1]);
+  for (std::size_t parts = kInParts ? tiling.parts : 1;; parts -= 2) {
+    const PairsOfParts& pairs = kPairsOfParts[kInParts ? parts - 1 : 0];
+    std::size_t done = 0;  // words of a column
+    for (std::size_t piece = 0; piece < tiling.pieces; ++piece) {
+      const auto* all = reinterpret_cast<const float*>(in + piece * tiling.piece);
+      for (std::size_t block = 0; block < tiling.blocks; ++block, all += 2 * tiling.fours, done += tiling.fours * kPanel) {
+        for (std::size_t pair = 0; pair < pairs.count; ++pair) {
+          const float* rows = all + pairs.pairs[pair].ofRow * partOfRow;
+          const std::size_t place = pairs.pairs[pair].ofPanel * partOfPanel + done;
+          const std::uint32_t* weights[kWidth];
           TFAOT_UNROLL
-          for (int v = 0; v < kWidth; ++v) {
-            evens[r][v] = multiplyAdd(first, even[v], evens[r][v]);
-            odds[r][v] = multiplyAdd(second, odd[v], odds[r][v]);
+          for (int v = 0; v < kWidth; ++v) weights[v] = begin[v] + place;
+          Vector evens[kRows][kWidth] = {}, odds[kRows][kWidth] = {};
+          for (std::size_t i = 0; i < tiling.fours; ++i, rows += 2) {
+            Vector even[kWidth], odd[kWidth];
+            TFAOT_UNROLL
+            for (int v = 0; v < kWidth; ++v) {
+              const Unsigned both = load(weights[v]);
+              weights[v] += kPanel;
+              even[v] = bitsAs<Vector>(both << 16);
+              odd[v] = bitsAs<Vector>(both & high);
+            }
+            TFAOT_UNROLL
+            for (int r = 0; r < kRows; ++r) {
+              const Vector first = broadcast(rows[r * apart]), second = broadcast(rows[r * apart + 1]);
+              TFAOT_UNROLL
+              for (int v = 0; v < kWidth; ++v) {
+                evens[r][v] = multiplyAdd(first, even[v], evens[r][v]);
+                odds[r][v] = multiplyAdd(second, odd[v], odds[r][v]);
+              }
+            }
+          }
+          TFAOT_UNROLL
+          for (int r = 0; r < kRows; ++r) {
+            TFAOT_UNROLL
+            for (int v = 0; v < kWidth; ++v) sums[r][v] = sums[r][v] + (evens[r][v] + odds[r][v]);
           }
         }
       }
-      TFAOT_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        TFAOT_UNROLL
-        for (int v = 0; v < kWidth; ++v) sums[r][v] = sums[r][v] + (evens[r][v] + odds[r][v]);
-      }
     }
+    if (!kInParts || parts < kMostParts) break;
   }
   TFAOT_UNROLL
   for (int r = 0; r < kRows; ++r) {
@@ -81,14 +115,17 @@ TFAOT_ALONE void sumBfloat16(const Bfloat16Dense& layer, const Tiling& tiling, c
 }
 
 /// The same for `vectors` vectors, kWidth at a time.
-template <int kRows, int kWidth>
+template <int kRows, int kWidth, bool kInParts = true>
 TFAOT_INLINE void sumBfloat16(const Bfloat16Dense& layer, const Tiling& tiling, const std::uint8_t* rows, std::size_t vector,
                               std::size_t vectors, float* out, std::size_t stride) {
+  if constexpr (kInParts) {
+    if (tiling.parts == 1) return sumBfloat16<kRows, kWidth, false>(layer, tiling, rows, vector, vectors, out, stride);
+  }
   std::size_t done = 0;
   for (; done + kWidth <= vectors; done += kWidth) {
-    sumBfloat16<kRows, kWidth>(layer, tiling, rows, vector + done, out + done * kLanes, stride);
+    sumBfloat16<kRows, kWidth, kInParts>(layer, tiling, rows, vector + done, out + done * kLanes, stride);
   }
-  for (; done < vectors; ++done) sumBfloat16<kRows, 1>(layer, tiling, rows, vector + done, out + done * kLanes, stride);
+  for (; done < vectors; ++done) sumBfloat16<kRows, 1, kInParts>(layer, tiling, rows, vector + done, out + done * kLanes, stride);
 }
 
 /// A layer by fused multiply-adds of any CPU.
@@ -142,28 +179,72 @@ struct AsFloats {
   using Element = float;
   using Product = ProductOfFloats;
 
-  static TFAOT_INLINE void round(const float* from, std::size_t count, float* to) {
-    std::size_t i = 0;
-    for (; i + kLanes <= count; i += kLanes) store(to + i, bitsAs<Vector>(roundedToBfloat16(load(from + i))));
-    if (i < count) storeFirst(to + i, count - i, bitsAs<Vector>(roundedToBfloat16(loadFirst(from + i, count - i))));
+  template <bool kIsLastPart>
+  static TFAOT_INLINE Vector rounded(Vector x) {
+    return bitsAs<Vector>(roundedToBfloat16<kIsLastPart>(x));
   }
+  static TFAOT_INLINE Vector asFloats(Vector rounded) { return rounded; }
+  static TFAOT_INLINE void put(Vector rounded, float* to) { store(to, rounded); }
+  static TFAOT_INLINE void put(Vector rounded, std::size_t count, float* to) { storeFirst(to, count, rounded); }
 };
 
-/// `count` rows times all columns; `put(row, to)` writes `layer.inputs` rounded inputs of a row.
+/// Calls put(rounded, to) for each of the parts of some numbers.
+template <class Form, std::size_t kParts, class Put>
+TFAOT_INLINE void split(Vector x, typename Form::Element* to, std::size_t apart, Put put) {
+  TFAOT_UNROLL
+  for (std::size_t part = 1; part < kParts; ++part, to += apart) {
+    const auto rounded = Form::template rounded<false>(x);
+    put(rounded, to);
+    x = x - Form::asFloats(rounded);  // exact
+  }
+  put(Form::template rounded<true>(x), to);
+}
+
+template <class Form, std::size_t kParts>
+inline void roundInParts(const float* from, std::size_t count, typename Form::Element* to, std::size_t apart) {
+  using Element = typename Form::Element;
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    split<Form, kParts>(load(from + i), to + i, apart, [](auto rounded, Element* at) { Form::put(rounded, at); });
+  }
+  if (i == count) return;
+  const auto putFirst = [&](auto rounded, Element* at) { Form::put(rounded, count - i, at); };
+  split<Form, kParts>(loadFirst(from + i, count - i), to + i, apart, putFirst);
+}
+
+/// Writes `count` numbers rounded, in parts.
+template <class Form>
+inline void putRounded(const InputParts& parts, const float* from, std::size_t count, typename Form::Element* to) {
+  if (parts.count == 1) return roundInParts<Form, 1>(from, count, to, 0);
+  if (parts.count == 2) return roundInParts<Form, 2>(from, count, to, parts.apart);
+  roundInParts<Form, kMostParts>(from, count, to, parts.apart);
+}
+
+/// Writes `count` zeros for each part.
+template <class Element>
+TFAOT_INLINE void putZeros(const InputParts& parts, std::size_t count, Element* to) {
+  for (std::size_t part = 0; part < parts.count; ++part) std::memset(to + part * parts.apart, 0, count * sizeof *to);
+}
+
+inline InputParts partsOfRows(const Bfloat16Dense& layer) { return {layer.parts, blocksOfBfloat16(layer.inputs) * kBfloat16Block}; }
+
+/// `count` rows times all columns; `put(row, to)` writes `layer.inputs` rounded inputs of a row, in `partsOfRows`.
 template <class Form, class Put>
 inline void multiplyBfloat16(const Dispatch& dispatch, const Bfloat16Dense& layer, std::size_t count, Put put, float* out,
                              std::uint32_t* scratch) {
   using Element = typename Form::Element;
   constexpr std::size_t kRows = kBfloat16Rows * sizeof(float) / sizeof(Element);
   auto* const rows = reinterpret_cast<Element*>(scratch);
-  const std::size_t apart = apartInBfloat16(layer.inputs), stride = apart * sizeof(Element), blocks = blocksOfBfloat16(layer.inputs);
-  const std::size_t panel = blocks * kBfloat16Block / 2 * kPanel * sizeof *layer.weights;
-  typename Form::Product product(Tiling{stride, 1, 0, blocks, kBfloat16Block / 2, panel}, dispatch, layer);
+  const InputParts parts = partsOfRows(layer);
+  const std::size_t apart = apartInBfloat16(layer.inputs, parts.count), stride = apart * sizeof(Element);
+  const std::size_t blocks = blocksOfBfloat16(layer.inputs), panel = blocks * kBfloat16Block / 2 * kPanel * sizeof *layer.weights;
+  const Tiling tiling{stride, 1, 0, blocks, kBfloat16Block / 2, panel};
+  typename Form::Product product(withParts(tiling, parts.count, parts.apart * sizeof(Element)), dispatch, layer);
   for (std::size_t first = 0, size; first < count; first += size) {
     size = count - first < kRows ? count - first : kRows;
     for (std::size_t r = 0; r < size; ++r) {
       put(first + r, rows + r * apart);
-      std::memset(rows + r * apart + layer.inputs, 0, (blocks * kBfloat16Block - layer.inputs) * sizeof *rows);
+      putZeros(parts, parts.apart - layer.inputs, rows + r * apart + layer.inputs);
     }
     multiplyRows(product, reinterpret_cast<const std::uint8_t*>(rows), stride, size,
                  reinterpret_cast<char*>(out + first * strideOf(layer)));
@@ -173,26 +254,29 @@ inline void multiplyBfloat16(const Dispatch& dispatch, const Bfloat16Dense& laye
 template <class Form>
 inline void denseBfloat16(const Dispatch& dispatch, const Bfloat16Dense& layer, std::size_t batch, const float* in, float* out,
                           std::uint32_t* scratch) {
-  const auto put = [&](std::size_t row, typename Form::Element* to) { Form::round(in + row * layer.inputs, layer.inputs, to); };
+  const InputParts parts = partsOfRows(layer);
+  const auto put = [&](std::size_t row, typename Form::Element* to) {
+    putRounded<Form>(parts, in + row * layer.inputs, layer.inputs, to);
+  };
   multiplyBfloat16<Form>(dispatch, layer, batch, put, out, scratch);
 }
 
 /// Lines of an image from line `top` on, which may lie before it, rounded and between zeros, `columns` pixels each.
 template <class Form>
-inline void putLines(const Window& window, std::size_t columns, const float* image, std::size_t top, std::size_t lines,
-                     typename Form::Element* to) {
+inline void putLines(const Window& window, std::size_t columns, const InputParts& parts, const float* image, std::size_t top,
+                     std::size_t lines, typename Form::Element* to) {
   const std::size_t channels = window.channels, size = columns * channels;
   const std::size_t left = (window.padLeft < columns ? window.padLeft : columns) * channels;
   const std::size_t seen = size - left < window.inWidth * channels ? size - left : window.inWidth * channels;
   for (std::size_t i = 0; i < lines; ++i, to += size) {
     const std::size_t line = top + i;  // modulo 2^64: what lies before the image is beyond its size
     if (line >= window.inHeight) {
-      std::memset(to, 0, size * sizeof *to);
+      putZeros(parts, size, to);
       continue;
     }
-    std::memset(to, 0, left * sizeof *to);
-    Form::round(image + line * window.inWidth * channels, seen, to + left);
-    std::memset(to + left + seen, 0, (size - left - seen) * sizeof *to);
+    putZeros(parts, left, to);
+    putRounded<Form>(parts, image + line * window.inWidth * channels, seen, to + left);
+    putZeros(parts, size - left - seen, to + left + seen);
   }
 }
 
@@ -204,16 +288,30 @@ TFAOT_INLINE void copyRun(std::uint8_t* to, const std::uint8_t* from, std::size_
   store(to + count - kBytes, load(from + count - kBytes));
 }
 
+/// The numbers of a window, whose first one is `from`, of lines of so many.
+template <class Element>
+TFAOT_INLINE void copyWindow(const Window& window, std::size_t lineSize, const Element* from, Element* to) {
+  // Adjacent pixels of a line are one run.
+  const bool isOneRun = window.dilationWidth == 1;
+  const std::size_t channels = window.channels, runs = isOneRun ? 1 : window.width, run = isOneRun ? window.width * channels : channels;
+  for (std::size_t i = 0; i < window.height; ++i, from += window.dilationHeight * lineSize) {
+    for (std::size_t j = 0; j < runs; ++j, to += run) {
+      const Element* const begin = from + j * window.dilationWidth * channels;
+      copyRun(reinterpret_cast<std::uint8_t*>(to), reinterpret_cast<const std::uint8_t*>(begin), run * sizeof *to);
+    }
+  }
+}
+
 /// Calls `run(first, count)` for some lines of windows at a time, after the lines of the image that they see were put to `lines`.
 template <class Form, class Run>
-inline void visitBands(const Window& window, const CopiedBand& band, LinesOfImages all, const float* in,
+inline void visitBands(const Window& window, const CopiedBand& band, const InputParts& parts, LinesOfImages all, const float* in,
                        typename Form::Element* lines, Run run) {
   for (; all.images > 0; --all.images, in += window.inHeight * window.inWidth * window.channels) {
     const std::size_t end = all.first + all.count;
     for (std::size_t first = all.first, count; first < end; first += count) {
       count = end - first < band.lines ? end - first : band.lines;
       const std::size_t seen = (count - 1) * window.strideHeight + reach(window.height, window.dilationHeight);
-      putLines<Form>(window, band.columns, in, first * window.strideHeight - window.padTop, seen, lines);
+      putLines<Form>(window, band.columns, parts, in, first * window.strideHeight - window.padTop, seen, lines);
       run(count);
     }
   }
@@ -227,33 +325,30 @@ inline void convolveBfloat16(const Dispatch& dispatch, const Bfloat16Conv2d& lay
   const Window& window = layer.window;
   const CopiedBand band = bandOfBfloat16(window);
   auto* const lines = reinterpret_cast<Element*>(scratch);
-  const std::size_t channels = window.channels, lineSize = band.columns * channels;
+  const std::size_t channels = window.channels, lineSize = band.columns * channels, words = wordsOfBand(band);
+  const InputParts parts{layer.product.parts, words * (sizeof(float) / sizeof(Element))};
   if (band.isInPlace) {
-    typename Form::Product product(tilingOfLines(window, band, sizeof(Element)), dispatch, layer.product);
+    const Tiling tiling = withParts(tilingOfLines(window, band, sizeof(Element)), parts.count, words * sizeof(float));
+    typename Form::Product product(tiling, dispatch, layer.product);
     product.shape(band.rows, band.rows);
     auto* to = reinterpret_cast<char*>(out);
-    return visitBands<Form>(window, band, all, in, lines, [&](std::size_t count) {
+    return visitBands<Form>(window, band, parts, all, in, lines, [&](std::size_t count) {
       to = multiplyLines(product, window, band, reinterpret_cast<const std::uint8_t*>(lines), lineSize * sizeof *lines, count, to);
     });
   }
-  visitBands<Form>(window, band, all, in, lines, [&](std::size_t count) {
+  const std::size_t apart = partsOfRows(layer.product).apart;
+  visitBands<Form>(window, band, parts, all, in, lines, [&](std::size_t count) {
     std::size_t x = 0, y = 0;  // rows are put in order
     const auto put = [&](std::size_t, Element* to) {
-      const Element* from = lines + y * window.strideHeight * lineSize + x * window.strideWidth * channels;
-      // Adjacent pixels of a line are one run.
-      const bool isOneRun = window.dilationWidth == 1;
-      const std::size_t runs = isOneRun ? 1 : window.width, run = isOneRun ? window.width * channels : channels;
-      for (std::size_t i = 0; i < window.height; ++i, from += window.dilationHeight * lineSize) {
-        for (std::size_t j = 0; j < runs; ++j, to += run) {
-          const Element* const begin = from + j * window.dilationWidth * channels;
-          copyRun(reinterpret_cast<std::uint8_t*>(to), reinterpret_cast<const std::uint8_t*>(begin), run * sizeof *to);
-        }
+      for (std::size_t part = 0; part < parts.count; ++part) {
+        const std::size_t place = y * window.strideHeight * lineSize + x * window.strideWidth * channels;
+        copyWindow(window, lineSize, lines + part * parts.apart + place, to + part * apart);
       }
       if (++x < window.outWidth) return;
       x = 0;
       ++y;
     };
-    multiplyBfloat16<Form>(dispatch, layer.product, count * window.outWidth, put, out, scratch + wordsOfBand(band));
+    multiplyBfloat16<Form>(dispatch, layer.product, count * window.outWidth, put, out, scratch + parts.count * words);
     out += count * window.outWidth * strideOf(layer.product);
   });
 }

@@ -13,6 +13,8 @@ template <class Tiles>
 class TiledPairs {
  public:
   using Sum = float;
+  static constexpr int kMostParts = static_cast<int>(tfaot_kernels::kMostParts);
+
   TiledPairs(const Dispatch& dispatch, const Bfloat16Dense& layer) : layer_(layer), finish_(dispatch, strideOf(layer), layer.bias, layer.activation) {}
 
   std::size_t outputs() const { return layer_.outputs; }
@@ -42,13 +44,28 @@ struct AsPairs {
   using Element = std::uint16_t;
   using Product = TiledProduct<Tiles, TiledPairs<Tiles>>;
 
-  static TFAOT_INLINE void round(const float* from, std::size_t count, std::uint16_t* to) {
-    std::size_t i = 0;
-    for (; i + kLanes <= count; i += kLanes) Tiles::round(load(from + i), to + i);
-    if (i < count) Tiles::round(loadFirst(from + i, count - i), count - i, to + i);
+  template <bool kIsLastPart>
+  static TFAOT_INLINE auto rounded(Vector x) {
+    return Tiles::template rounded<kIsLastPart>(x);
+  }
+  template <class Rounded>
+  static TFAOT_INLINE Vector asFloats(Rounded rounded) {
+    return Tiles::asFloats(rounded);
+  }
+  template <class Rounded>
+  static TFAOT_INLINE void put(Rounded rounded, std::uint16_t* to) {
+    Tiles::put(rounded, to);
+  }
+  template <class Rounded>
+  static TFAOT_INLINE void put(Rounded rounded, std::size_t count, std::uint16_t* to) {
+    Tiles::put(rounded, count, to);
   }
 };
 static_assert(kBfloat16Block * sizeof(std::uint16_t) == kTileBytes, "the shape of tiles");
+
+inline std::size_t multiplyAddsOf(const Bfloat16Dense& layer, std::size_t rows) {
+  return rows * layer.inputs * layer.outputs * productsOfParts(layer.parts);
+}
 
 /// Calls `run(Form)` with the fastest form for so many rows that this CPU has and the process may use. Tiles cost 0.1 us at first.
 template <class Run>
@@ -56,7 +73,7 @@ inline void withFormOfBfloat16(const Bfloat16Dense& layer, std::size_t rows, Run
   using Tiles = TilesOf<Integers>;
   constexpr std::size_t kMultiplyAdds = 1 << 13;
   if constexpr (Tiles::kMayExist) {
-    if (rows * layer.inputs * layer.outputs >= kMultiplyAdds && isPermitted(kTilesOfBfloat16)) return run(AsPairs<Tiles>{});
+    if (multiplyAddsOf(layer, rows) >= kMultiplyAdds && isPermitted(kTilesOfBfloat16)) return run(AsPairs<Tiles>{});
   }
   run(AsFloats{});
 }

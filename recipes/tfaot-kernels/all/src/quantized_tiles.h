@@ -16,6 +16,7 @@ template <class Tiles>
 class TiledBytes {
  public:
   using Sum = std::int32_t;
+  static constexpr int kMostParts = 1;
   TiledBytes(const QuantizedDense& layer, const void* out) : layer_(layer), finish_(layer, out) {}
 
   std::size_t outputs() const { return layer_.outputs; }

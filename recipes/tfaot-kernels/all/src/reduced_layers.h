@@ -40,9 +40,9 @@ inline void divideShares(const Team& team, std::size_t images, std::size_t rows,
 }
 
 /// The team, or null if tiles take so little time that one thread is as fast (benchmarks/threads.py).
-inline const Team* worthTiles(const Team* team, std::size_t rows, std::size_t inputs, std::size_t outputs) {
+inline const Team* worthTiles(const Team* team, std::size_t multiplyAdds) {
   constexpr std::size_t kMultiplyAdds = 1 << 20;
-  return rows * inputs * outputs < kMultiplyAdds ? nullptr : team;
+  return multiplyAdds < kMultiplyAdds ? nullptr : team;
 }
 
 /// The columns of a share, whose first result is number `first`. Panels of weights lie `panel` bytes apart.
@@ -92,11 +92,11 @@ inline void shareConv2d(const Team* team, const Layer& layer, std::size_t panel,
 /// Bytes between the panels of weights.
 inline std::size_t panelOf(const QuantizedDense& layer) { return foursOf(layer.inputs) * kPanelOfFours; }
 inline std::size_t panelOf(const Bfloat16Dense& layer) {
-  return blocksOfBfloat16(layer.inputs) * kBfloat16Block / 2 * kPanel * sizeof *layer.weights;
+  return blocksOfBfloat16(layer.inputs) * kBfloat16Block / 2 * kPanel * sizeof *layer.weights * layer.parts;
 }
 inline std::size_t panelOf(const Bfloat16Conv2d& layer) {
   const CopiedBand band = bandOfBfloat16(layer.window);
-  return band.isInPlace ? tilingOfLines(layer.window, band, 1).panel : panelOf(layer.product);
+  return band.isInPlace ? tilingOfLines(layer.window, band, 1).panel * layer.product.parts : panelOf(layer.product);
 }
 
 /// `team` may be null.
@@ -104,7 +104,7 @@ inline void denseOfBytes(const Team* team, const QuantizedDense& layer, std::siz
                          std::uint32_t* scratch) {
   const std::size_t size = sizeOfResult(layer), panel = panelOf(layer);
   const auto byTiles = [&](auto tiles) {
-    shareDense(worthTiles(team, batch, layer.inputs, layer.outputs), layer, panel, batch, in, out, size, scratch,
+    shareDense(worthTiles(team, batch * layer.inputs * layer.outputs), layer, panel, batch, in, out, size, scratch,
                 [&](const QuantizedDense& part, std::size_t rows, const std::uint8_t* from, char* to, std::uint32_t* own) {
                   denseByTiles<decltype(tiles)>(part, rows, from, to, own);
                 });
@@ -125,7 +125,7 @@ inline void conv2dOfBytes(const Team* team, const QuantizedConv2d& layer, std::s
   const QuantizedDense& product = layer.product;
   const std::size_t size = sizeOfResult(product), panel = panelOf(product), rows = batch * layer.window.outHeight * layer.window.outWidth;
   const auto byTiles = [&](auto tiles) {
-    shareConv2d(worthTiles(team, rows, product.inputs, product.outputs), layer, panel, batch, in, out, size, scratch,
+    shareConv2d(worthTiles(team, rows * product.inputs * product.outputs), layer, panel, batch, in, out, size, scratch,
                  [&](const QuantizedConv2d& part, LinesOfImages lines, const std::uint8_t* from, char* to, std::uint32_t* own) {
                    convolveByTiles<decltype(tiles)>(part, lines, from, to, own);
                  });
@@ -144,7 +144,7 @@ inline void conv2dOfBytes(const Team* team, const QuantizedConv2d& layer, std::s
 /// The team of a layer of bfloat16 in a form.
 template <class Form>
 inline const Team* teamOf(const Team* team, const Bfloat16Dense& layer, std::size_t rows) {
-  return std::is_same_v<Form, AsFloats> ? team : worthTiles(team, rows, layer.inputs, layer.outputs);
+  return std::is_same_v<Form, AsFloats> ? team : worthTiles(team, multiplyAddsOf(layer, rows));
 }
 
 inline void denseOfBfloat16(const Team* team, const Dispatch& dispatch, const Bfloat16Dense& layer, std::size_t batch,

@@ -17,6 +17,25 @@ struct Tiling {
   std::size_t pieces, piece;  ///< their number, and bytes between them
   std::size_t blocks, fours;  ///< of a piece, and groups of four bytes of a block
   std::size_t panel;          ///< bytes between the panels of the weights
+  /// If numbers are sums of parts (bfloat16.h): how many, and bytes between those of a row and of a panel.
+  std::size_t parts = 1, partOfRow = 0, partOfPanel = 0;
+};
+
+/// Parts of rows and weights that are multiplied for each block, one pair after the other. Neighbours share a part, so that its tile
+/// is not loaded again.
+struct PairsOfParts {
+  std::size_t count;
+  struct Pair {
+    std::size_t ofRow, ofPanel;
+  } pairs[5];
+};
+
+/// What is multiplied in all blocks before the next of these: of numbers of n parts that at n - 1, then that two places before it.
+/// The small products of three parts are added before large ones, so that fewer sums are rounded at the size of the result.
+inline constexpr PairsOfParts kPairsOfParts[kMostParts] = {
+    {1, {{0, 0}}},
+    {3, {{1, 0}, {0, 0}, {0, 1}}},
+    {5, {{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}}},
 };
 
 /// Rows of at most two tiles, and where their results go.
@@ -26,38 +45,52 @@ struct TiledRows {
   std::size_t count[2];  ///< none of the second tile if that is 0
 };
 
-/// The sums of `kDown` tiles of rows by `kAcross` panels. Tiles 0 to 3 are sums, 4 and 5 rows, 6 and 7 weights.
-template <class Tiles, int kDown, int kAcross, class Layer>
-TFAOT_ALONE void sumTiles(const Layer& layer, const Tiling& tiling, const TiledRows& rows, std::size_t panel,
-                          typename Layer::Sum* sums) {
+/// Adds the products of `kDown` tiles of rows and `kAcross` panels, in pairs of parts of this number.
+template <class Tiles, int kDown, int kAcross, int kPairs, class Layer>
+TFAOT_INLINE void addTiles(const Tiling& tiling, const TiledRows& rows, const std::uint8_t* weights) {
   constexpr std::size_t kRow = kPanel * 4;
-  const std::size_t sizeOfPanel = tiling.panel, stride = tiling.stride;
-  const auto* weights = static_cast<const std::uint8_t*>(layer.weights()) + panel * sizeOfPanel;
-  layer.template begin<0>(panel);
-  if constexpr (kAcross == 2) layer.template begin<1>(panel + 1);
-  if constexpr (kDown == 2) layer.template begin<2>(panel);
-  if constexpr (kDown == 2 && kAcross == 2) layer.template begin<3>(panel + 1);
+  const PairsOfParts& parts = kPairsOfParts[kPairs];
   for (std::size_t piece = 0; piece < tiling.pieces; ++piece) {
     const std::uint8_t* upper = rows.in[0] + piece * tiling.piece;
     [[maybe_unused]] const std::uint8_t* lower = rows.in[1] + piece * tiling.piece;
     for (std::size_t block = 0; block < tiling.blocks; ++block) {
-      Tiles::template load<6>(weights, kRow);
-      Tiles::template load<4>(upper, stride);
-      Layer::template add<0, 4, 6>();
-      if constexpr (kDown == 2) {
-        Tiles::template load<5>(lower, stride);
-        Layer::template add<2, 5, 6>();
-      }
-      if constexpr (kAcross == 2) {
-        Tiles::template load<7>(weights + sizeOfPanel, kRow);
-        Layer::template add<1, 4, 7>();
-        if constexpr (kDown == 2) Layer::template add<3, 5, 7>();
+      TFAOT_UNROLL
+      for (std::size_t i = 0; i < parts.count; ++i) {
+        const std::size_t row = parts.pairs[i].ofRow * tiling.partOfRow, panel = parts.pairs[i].ofPanel * tiling.partOfPanel;
+        const bool isOtherRow = i == 0 || parts.pairs[i].ofRow != parts.pairs[i - 1].ofRow;
+        const bool isOtherPanel = i == 0 || parts.pairs[i].ofPanel != parts.pairs[i - 1].ofPanel;
+        if (isOtherPanel) Tiles::template load<6>(weights + panel, kRow);
+        if (isOtherRow) Tiles::template load<4>(upper + row, tiling.stride);
+        Layer::template add<0, 4, 6>();
+        if constexpr (kDown == 2) {
+          if (isOtherRow) Tiles::template load<5>(lower + row, tiling.stride);
+          Layer::template add<2, 5, 6>();
+        }
+        if constexpr (kAcross == 2) {
+          if (isOtherPanel) Tiles::template load<7>(weights + tiling.panel + panel, kRow);
+          Layer::template add<1, 4, 7>();
+          if constexpr (kDown == 2) Layer::template add<3, 5, 7>();
+        }
       }
       upper += tiling.fours * 4;
       lower += tiling.fours * 4;
       weights += tiling.fours * kRow;
     }
   }
+}
+
+/// The sums of `kDown` tiles of rows by `kAcross` panels, of numbers of `kParts` parts. Tiles 0 to 3 are sums, 4 and 5 rows, 6 and 7
+/// weights.
+template <class Tiles, int kDown, int kAcross, int kParts, class Layer>
+TFAOT_ALONE void sumTiles(const Layer& layer, const Tiling& tiling, const TiledRows& rows, std::size_t panel,
+                          typename Layer::Sum* sums) {
+  const auto* const weights = static_cast<const std::uint8_t*>(layer.weights()) + panel * tiling.panel;
+  layer.template begin<0>(panel);
+  if constexpr (kAcross == 2) layer.template begin<1>(panel + 1);
+  if constexpr (kDown == 2) layer.template begin<2>(panel);
+  if constexpr (kDown == 2 && kAcross == 2) layer.template begin<3>(panel + 1);
+  addTiles<Tiles, kDown, kAcross, kParts - 1, Layer>(tiling, rows, weights);
+  if constexpr (kParts > 2) addTiles<Tiles, kDown, kAcross, kParts - 3, Layer>(tiling, rows, weights);
   constexpr std::size_t kStride = kAcross * kPanel;
   Tiles::template store<0>(sums, kStride * sizeof *sums);
   if constexpr (kAcross == 2) Tiles::template store<1>(sums + kPanel, kStride * sizeof *sums);
@@ -98,26 +131,30 @@ class TiledProduct {
   /// Pairs of tiles of rows one after the other for each pair of panels, whose weights the first cache holds meanwhile.
   void multiply(const TiledRows* pairs, std::size_t count) const {
     for (std::size_t column = 0; column < layer_.outputs(); column += 2 * kPanel) {
-      for (std::size_t i = 0; i < count; ++i) multiply(pairs[i], column);
+      for (std::size_t i = 0; i < count; ++i) multiply<Layer::kMostParts>(pairs[i], column);
     }
   }
 
  private:
+  template <int kParts>
   void multiply(const TiledRows& rows, std::size_t column) const {
+    if constexpr (kParts > 1) {
+      if (tiling_.parts < kParts) return multiply<kParts - 1>(rows, column);
+    }
     alignas(64) typename Layer::Sum sums[2 * kTileRows * 2 * kPanel];
     const std::size_t panel = column / kPanel, left = layer_.outputs() - column;
     const bool isPair = left > kPanel;
     if (rows.count[1] > 0) {
       if (isPair) {
-        sumTiles<Tiles, 2, 2>(layer_, tiling_, rows, panel, sums);
+        sumTiles<Tiles, 2, 2, kParts>(layer_, tiling_, rows, panel, sums);
       } else {
-        sumTiles<Tiles, 2, 1>(layer_, tiling_, rows, panel, sums);
+        sumTiles<Tiles, 2, 1, kParts>(layer_, tiling_, rows, panel, sums);
       }
     } else {
       if (isPair) {
-        sumTiles<Tiles, 1, 2>(layer_, tiling_, rows, panel, sums);
+        sumTiles<Tiles, 1, 2, kParts>(layer_, tiling_, rows, panel, sums);
       } else {
-        sumTiles<Tiles, 1, 1>(layer_, tiling_, rows, panel, sums);
+        sumTiles<Tiles, 1, 1, kParts>(layer_, tiling_, rows, panel, sums);
       }
     }
     const std::size_t stride = isPair ? 2 * kPanel : kPanel, columns = left < stride ? left : stride;

@@ -306,19 +306,29 @@ void narrowDense(const NarrowDense& layer, std::size_t batch, const float* in, f
 /// AMX: for each 32 inputs the fused products of those at even places in order from zero on, those at odd places likewise, both
 /// added, and added to the sum so far; then the bias. Results are the same on all targets with fused multiply-add; without one only
 /// a product beyond float32 differs.
+///
+/// With several `parts` inputs and weights are sums of so many numbers of bfloat16: each part is the rounded rest that those before
+/// it leave. Parts that would not be finite are zeros, except the last one. Products of parts x1, x2, ... of inputs and w1, w2, ... of
+/// weights are added as above, those of a block one after the other. Of two parts they are (x2, w1), (x1, w1), and (x1, w2); of three
+/// (x3, w1), (x2, w1), (x2, w2), (x1, w2), and (x1, w3) of all blocks, and then (x1, w1) of all blocks. So a number that is not finite
+/// is multiplied with w1 alone.
 struct Bfloat16Dense {
   std::size_t inputs;
   std::size_t outputs;
-  /// Packed: panels of kPanel columns, with two inputs of each column in a word, the first one in its lower half, and zeros for
-  /// columns that do not exist and for inputs up to a multiple of 32.
+  /// Packed: panels of kPanel columns, with all words of a part before those of the next one. A word has two inputs of a column,
+  /// the first one in its lower half. There are zeros for columns that do not exist and for inputs up to a multiple of 32.
   const std::uint32_t* weights;
   const float* bias;  ///< `outputs` floats, or null for none
   Activation activation;
+  std::size_t parts = 1;   ///< at most kMostParts
   std::size_t stride = 0;  ///< as in QuantizedDense
 };
 
+/// The most parts of a number of a layer of bfloat16: three have all bits of a float32.
+inline constexpr std::size_t kMostParts = 3;
+
 /// Words of scratch that bfloat16Dense needs for any batch.
-constexpr std::size_t bfloat16DenseScratch(std::size_t inputs) noexcept;
+constexpr std::size_t bfloat16DenseScratch(std::size_t inputs, std::size_t parts) noexcept;
 
 /// `in`: batch x inputs, `out`: batch x outputs.
 void bfloat16Dense(const Bfloat16Dense& layer, std::size_t batch, const float* in, float* out, std::uint32_t* scratch) noexcept;
@@ -333,7 +343,7 @@ struct Bfloat16Conv2d {
 
 constexpr std::size_t blockOfBfloat16(const Window& window) noexcept;
 
-constexpr std::size_t bfloat16Conv2dScratch(const Window& window) noexcept;
+constexpr std::size_t bfloat16Conv2dScratch(const Window& window, std::size_t parts) noexcept;
 
 /// `in`: batch x inHeight x inWidth x channels; `out`: batch x outHeight x outWidth x filters.
 void bfloat16Conv2d(const Bfloat16Conv2d& layer, std::size_t batch, const float* in, float* out, std::uint32_t* scratch) noexcept;

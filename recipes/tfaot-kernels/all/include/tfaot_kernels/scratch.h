@@ -286,10 +286,17 @@ inline constexpr std::size_t kBfloat16Block = 32, kBfloat16Rows = 32;
 
 constexpr std::size_t blocksOfBfloat16(std::size_t inputs) { return (inputs + kBfloat16Block - 1) / kBfloat16Block; }
 
-/// Inputs between rows that are rounded, as floats or in twice as many rows as bfloat16.
-constexpr std::size_t apartInBfloat16(std::size_t inputs) { return bytesOfTiledRow(2 * inputs) / 2; }
+/// The products of parts of inputs and weights.
+constexpr std::size_t productsOfParts(std::size_t parts) { return parts * (parts + 1) / 2; }
 
-constexpr std::size_t bfloat16DenseScratch(std::size_t inputs) noexcept { return kBfloat16Rows * apartInBfloat16(inputs); }
+/// Numbers between rows that are rounded, as floats or in twice as many rows as bfloat16. The parts of a row follow one another.
+constexpr std::size_t apartInBfloat16(std::size_t inputs, std::size_t parts) {
+  return bytesOfTiledRow(2 * kBfloat16Block * blocksOfBfloat16(inputs) * parts) / 2;
+}
+
+constexpr std::size_t bfloat16DenseScratch(std::size_t inputs, std::size_t parts) noexcept {
+  return kBfloat16Rows * apartInBfloat16(inputs, parts);
+}
 
 /// Of bfloat16: lines that overlap are rounded again for the next ones. Windows of one pixel are rows of a dense layer, whose
 /// blocks they have.
@@ -304,13 +311,14 @@ constexpr CopiedBand bandOfBfloat16(const Window& window) {
 
 constexpr std::size_t blockOfBfloat16(const Window& window) noexcept { return 2 * bandOfBfloat16(window).fours; }
 
-/// Words of the lines as floats, up to lines of the cache: rows of tiles across two of these take twice the time.
+/// Words of a part of the lines as floats, up to lines of the cache: rows of tiles across two of these take twice the time.
 constexpr std::size_t wordsOfBand(const CopiedBand& band) { return (band.bytes / 2 + kPanel - 1) / kPanel * kPanel; }
 
 /// Lines, and windows that are copied from them.
-constexpr std::size_t bfloat16Conv2dScratch(const Window& window) noexcept {
+constexpr std::size_t bfloat16Conv2dScratch(const Window& window, std::size_t parts) noexcept {
   const CopiedBand band = bandOfBfloat16(window);
-  return wordsOfBand(band) + (band.isInPlace ? 0 : bfloat16DenseScratch(window.height * window.width * window.channels));
+  const std::size_t windows = band.isInPlace ? 0 : bfloat16DenseScratch(window.height * window.width * window.channels, parts);
+  return parts * wordsOfBand(band) + windows;
 }
 
 constexpr std::size_t conv2dMaxPoolScratch(const Conv2d& layer, const Window& pool) noexcept {

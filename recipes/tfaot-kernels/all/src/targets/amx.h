@@ -71,12 +71,28 @@ struct TilesOf<Integers> {
   static TFAOT_INLINE void zero() {
     asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
   }
-  /// Numbers as bfloat16: to nearest, half to even, and zero below 2^-56.
-  static TFAOT_INLINE void round(Vector numbers, std::uint16_t* to) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), rounded(numbers));
+  /// Numbers as bfloat16: to nearest, half to even, and zero below 2^-56; of parts before the last one, if they would be infinite or
+  /// NaN as well. AVX512-BF16 rounds as bfloat16.h says, NaN and infinities too.
+  template <bool kIsLastPart>
+  static TFAOT_INLINE __m256i rounded(Vector numbers) {
+    constexpr __mmask16 kAll = 0xffff;
+    // The bits of 2^-56 and of the least number that would become infinite, without their signs.
+    constexpr unsigned kLeast = 0x47000000, kInfinite = 0xfeff0000;
+    const __m512i bits = reinterpret_cast<__m512i>(numbers), sizes = _mm512_maskz_add_epi32(kAll, bits, bits);
+    const __m512i above = _mm512_maskz_sub_epi32(kAll, sizes, byCode(kLeast));
+    const __mmask16 isKept = kIsLastPart ? _mm512_cmp_epu32_mask(sizes, byCode(kLeast), _MM_CMPINT_NLT)
+                                         : _mm512_cmp_epu32_mask(above, byCode(kInfinite - kLeast), _MM_CMPINT_LT);
+    __m256i made;
+    asm("vcvtneps2bf16 %1, %0%{%2%}%{z%}" : "=v"(made) : "v"(numbers), "Yk"(isKept));
+    return made;
   }
-  static TFAOT_INLINE void round(Vector numbers, std::size_t count, std::uint16_t* to) {
-    _mm256_mask_storeu_epi16(to, static_cast<__mmask16>((1u << count) - 1u), rounded(numbers));
+  static TFAOT_INLINE Vector asFloats(__m256i rounded) {
+    constexpr __mmask16 kAll = 0xffff;
+    return reinterpret_cast<Vector>(_mm512_maskz_slli_epi32(kAll, _mm512_maskz_cvtepu16_epi32(kAll, rounded), 16));
+  }
+  static TFAOT_INLINE void put(__m256i rounded, std::uint16_t* to) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), rounded); }
+  static TFAOT_INLINE void put(__m256i rounded, std::size_t count, std::uint16_t* to) {
+    _mm256_mask_storeu_epi16(to, static_cast<__mmask16>((1u << count) - 1u), rounded);
   }
   /// To each sum of a tile of float32 the products of a row with a column of bfloat16, two of which are side by side.
   template <int kSums, int kRows, int kColumns>
@@ -91,17 +107,11 @@ struct TilesOf<Integers> {
   }
 
  private:
-  /// AVX512-BF16 rounds as bfloat16.h says, NaN and infinities too.
-  static TFAOT_INLINE __m256i rounded(Vector numbers) {
-    constexpr __mmask16 kAll = 0xffff;
-    int least = 0x47000000;  // the bits of 2^-56 without its sign; by code, as broadcastByCode
-    TFAOT_OPAQUE_TO_GCC("+r", least);
-    TFAOT_OPAQUE_TO_CLANG("+r", least);
-    const __m512i bits = reinterpret_cast<__m512i>(numbers), sizes = _mm512_maskz_add_epi32(kAll, bits, bits);
-    const __mmask16 isKept = _mm512_cmp_epu32_mask(sizes, _mm512_set1_epi32(least), _MM_CMPINT_NLT);
-    __m256i made;
-    asm("vcvtneps2bf16 %1, %0%{%2%}%{z%}" : "=v"(made) : "v"(numbers), "Yk"(isKept));
-    return made;
+  /// As broadcastByCode.
+  static TFAOT_INLINE __m512i byCode(unsigned number) {
+    TFAOT_OPAQUE_TO_GCC("+r", number);
+    TFAOT_OPAQUE_TO_CLANG("+r", number);
+    return _mm512_set1_epi32(static_cast<int>(number));
   }
 };
 
