@@ -8,7 +8,16 @@ import pytest
 
 from tfaot_pkg.analysis.program.work import Work
 from tfaot_pkg.ground.signature import DType, Signature, Tensor
-from tfaot_pkg.measure.bench.results import Limits, Roof, bytes_moved, least_times, sizes_read
+from tfaot_pkg.measure.bench.results import (
+    Limits,
+    Precision,
+    Roof,
+    bytes_moved,
+    least_times,
+    measured,
+    rates_of,
+    sizes_read,
+)
 
 SIZES = (1, 2, 4, 8, 16, 64, 256)
 PEAK = 101e9
@@ -58,6 +67,13 @@ def test_each_precision_takes_its_share_of_the_time() -> None:
     # 128e6 operations, a quarter of them at 100 GFLOP/s and the others at 1,600.
     arithmetic, _ = least_times(work, {"float32": 0.25, "int8": 0.75}, signature, 64, limits)
     assert arithmetic / 1e3 == pytest.approx(320 + 60)
+
+
+def test_products_of_parts_have_a_third_and_a_sixth_of_the_rate_of_bfloat16() -> None:
+    assert measured(["float32x3", "bfloat16", "float64"]) == ("bfloat16", "float64")
+    rates: dict[Precision, float] = {"bfloat16": 6e12, "float64": 1e9}
+    found = rates_of(["float32x3", "float32x6", "bfloat16", "float64"], rates)
+    assert found == {"float32x3": 2e12, "float32x6": 1e12, "bfloat16": 6e12, "float64": 1e9}
 
 
 def test_inputs_and_outputs_are_moved_once() -> None:

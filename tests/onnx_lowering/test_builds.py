@@ -107,6 +107,23 @@ def test_a_package_of_bfloat16_states_its_price(tool: Tool, networks: Path, tmp_
     assert 1e-4 < errors.max() < 0.1
 
 
+@pytest.mark.nightly
+def test_a_package_of_products_of_parts_is_nearly_float32(tool: Tool, networks: Path, tmp_path: Path) -> None:
+    """Of two parts with a bar that bfloat16 misses, and of three with one that two miss."""
+    (tmp_path / "image_classes.onnx").write_bytes((networks / "files" / "image_classes.onnx").read_bytes())
+    spec = tmp_path / "spec.yaml"
+    inputs, theirs = arrays_of(networks / "image_classes" / "5.npz")
+    found = {}
+    for compute, largest in (("float32x3", 5e-5), ("float32x6", 2e-6)):
+        wanted = _REDUCED.replace("compute: bfloat16", f"compute: {compute}")
+        spec.write_text(f"{wanted}validation: {{accuracy: {{all: {{largest: {largest:.1e}}}}}}}\n")
+        assert f"3 layers in {compute}; reproducible: cpus" in tool("build", spec, "-o", compute)
+        found[compute] = np.abs(load(tmp_path / compute)(**inputs)["logits"] - theirs["logits"]).max()
+        assert found[compute] < largest
+    assert found["float32x6"] < found["float32x3"]
+    assert "parts=3" in tool("inspect", spec, "--what", "program")
+
+
 _BYTES = _REDUCED.replace("compute: bfloat16", "compute: int8, calibration: rows.npz")
 
 

@@ -45,6 +45,17 @@ def test_reduced_precision_without_bars_is_refused_with_what_to_write(good: str,
     assert faults_of(good + _REDUCED + wanted + "\n") == []
 
 
+@pytest.mark.parametrize(("compute", "largest"), [("float32x3", "1.0e-3"), ("float32x6", "1.0e-5")])
+def test_products_of_parts_need_bars_as_well_closer_ones(
+    good: str, faults_of: FaultsOf, compute: str, largest: str
+) -> None:
+    text = f"{good}  precision: {{compute: {compute}}}\n"
+    (fault,) = faults_of(text)
+    assert fault.startswith(f"6: compilation.precision.compute: {compute} changes the model's answers")
+    wanted = fault.split("`")[1]
+    assert f"largest: {largest}," in wanted and faults_of(f"{text}{wanted}\n") == []
+
+
 def test_reduced_precision_needs_a_program(good: str, faults_of: FaultsOf) -> None:
     text = good + _REDUCED + "  engine: xla\nvalidation: {accuracy: {all: {largest: 1}}}\n"
     (fault,) = faults_of(text)
@@ -81,7 +92,7 @@ def test_weights_of_fewer_bits_are_a_reduced_precision_of_their_own(good: str, f
 
 def test_other_words_are_no_precision(good: str, faults_of: FaultsOf) -> None:
     (fault,) = faults_of(good + "  precision: {compute: half}\nvalidation: {accuracy: {all: {largest: 1}}}\n")
-    assert "compilation.precision.compute: must be float32, bfloat16 or int8, got 'half'" in fault
+    assert "compilation.precision.compute: must be float32, bfloat16, float32x3, float32x6 or int8, got 'half'" in fault
 
 
 _BARS = "validation: {accuracy: {all: {largest: 1}}}\n"
@@ -127,7 +138,8 @@ def test_bars_on_labelled_rows_need_labels_and_these_the_rows(good: str, faults_
 
 
 def test_a_published_precision_has_the_words_of_the_report() -> None:
-    for precision in (Precision(compute="bfloat16"), Precision(weights="int8"), Precision(weights="bfloat16")):
+    parts = (Precision(compute="float32x3"), Precision(compute="float32x6"))
+    for precision in (*parts, Precision(compute="bfloat16"), Precision(weights="int8"), Precision(weights="bfloat16")):
         name = reduced.name_of(written(precision))
         assert name == precision.name and reduced.told_by({"precision": name}).startswith(f"{name}: layers multiply")
     assert reduced.told_by({"precision": reduced.name_of({})}) == ""

@@ -22,7 +22,8 @@ def _spec(more: str = "") -> ModelSpec:
 
 
 def test_bytes_are_tried_with_rows_of_calibration_and_within_bars_if_there_are_any() -> None:
-    always = ["float32", "bfloat16", "bfloat16 weights", "int8 weights"]
+    computes = ["float32", "bfloat16", "float32x3", "float32x6"]
+    always = [*computes, "bfloat16 weights", "int8 weights"]
     assert [*forms_of(_spec(), None)] == always
     assert [*forms_of(_spec(), Path("rows.npz"))] == [*always, "int8"]
     spec = _spec(f"validation: {{inputs: x.npz, labels: l.npz, accuracy: {_BARS}}}\n")
@@ -31,10 +32,11 @@ def test_bytes_are_tried_with_rows_of_calibration_and_within_bars_if_there_are_a
     assert forms["int8 within bars"].validation.accuracy == spec.validation.accuracy
     assert forms["int8"].validation.accuracy == forms["float32"].validation.accuracy == without_bars(spec)
     assert {form: each.compilation.precision.compute for form, each in forms.items()} == {
-        "float32": "float32", "bfloat16": "bfloat16", "bfloat16 weights": "float32", "int8 weights": "float32",
-        "int8": "int8", "int8 within bars": "int8",
+        **{each: each for each in computes}, "bfloat16 weights": "float32", "int8 weights": "float32", "int8": "int8",
+        "int8 within bars": "int8",
     }  # fmt: skip
-    assert [forms[form].compilation.precision.weights for form in always] == ["float32", "float32", "bfloat16", "int8"]
+    weights = [forms[form].compilation.precision.weights for form in always]
+    assert weights == ["float32"] * 4 + ["bfloat16", "int8"]
 
 
 def test_figures_of_bars_are_measured_and_none_fails() -> None:

@@ -82,7 +82,8 @@ def tune(
     flags, and the costs are estimated.
 
     With --precision, no such file is written: a table has the errors against the framework on the inputs of validation,
-    and the times, for float32, bfloat16 and, with rows of calibration, int8; -o FILE.svg draws it (extra `bench`).
+    and the times, for float32, bfloat16, float32x3, float32x6 and, with rows of calibration, int8; -o FILE.svg draws it
+    (extra `bench`).
 
     Examples: tfaot-pkg tune spec.yaml; tfaot-pkg tune spec.yaml --batch-costs --target x86-64-v3;
     tfaot-pkg tune spec.yaml --precision --calibration rows.npz -o precision.svg

@@ -10,6 +10,8 @@ from tfaot_pkg.ground.targets import TARGETS
 
 _MEANINGS = {
     "bfloat16": "layers multiply numbers of 8 significant bits, and add in float32",
+    "float32x3": "layers multiply numbers of 16 significant bits, by three products of bfloat16, and add in float32",
+    "float32x6": "layers multiply numbers of 24 significant bits, by six products of bfloat16, and add in float32",
     "int8": "layers multiply bytes, and add integers",
     "bfloat16 weights": "layers multiply in float32, by weights of 8 significant bits",
     "int8 weights": "layers multiply in float32, by weights of 255 steps for each output",

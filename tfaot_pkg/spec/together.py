@@ -166,6 +166,8 @@ def _check_validation(document: Document) -> None:
                 document.report(("validation", key), "is for random inputs: give either it or inputs")
 
 
+_BARS = {"float32x3": "1.0e-3", "float32x6": "1.0e-5"}
+"""Bars of largest errors that a spec may begin with, for what is closer to float32 than others."""
 _OF_LABELS = ("accuracy", "auc", "rejection", "efficiency")
 
 
@@ -214,7 +216,7 @@ def _check_precision(document: Document) -> None:
         document.report(
             place,
             f"{said} changes the model's answers, so the spec must say by how much at most: give bars, such as "
-            "`validation: {accuracy: {all: {largest: 0.05, argmax: 0.999}}}`",
+            f"`validation: {{accuracy: {{all: {{largest: {_BARS.get(str(said), '0.05')}, argmax: 0.999}}}}}}`",
         )
     if _at(compilation, ("engine",)) == "xla":
         document.report(

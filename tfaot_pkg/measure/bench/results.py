@@ -13,7 +13,7 @@ import math
 import os
 import platform
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -24,8 +24,24 @@ from tfaot_pkg.ground.signature import Signature
 from tfaot_pkg.ground.targets import TARGETS, runs_here
 from tfaot_pkg.verify.latency import processor
 
-Precision = Literal["float32", "float64", "bfloat16", "int8"]
+Precision = Literal["float32", "float64", "bfloat16", "float32x3", "float32x6", "int8"]
 """The types of factors, whose products a core computes at rates of their own."""
+_OF_BFLOAT16: Mapping[Precision, int] = {"bfloat16": 1, "float32x3": 3, "float32x6": 6}
+"""How many products of bfloat16 a product is."""
+
+
+def measured(precisions: Iterable[Precision]) -> tuple[Precision, ...]:
+    """The precisions whose rates give those of `precisions`."""
+    return tuple(dict.fromkeys(map(_measured_as, precisions)))
+
+
+def _measured_as(precision: Precision) -> Precision:
+    return "bfloat16" if precision in _OF_BFLOAT16 else precision
+
+
+def rates_of(precisions: Iterable[Precision], rates: Mapping[Precision, float]) -> dict[Precision, float]:
+    """The rates of `precisions` from those that were `measured`."""
+    return {each: rates[_measured_as(each)] / _OF_BFLOAT16.get(each, 1) for each in precisions}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,8 @@ from tfaot_pkg.measure.bench.results import (
     description,
     free_core,
     least_times,
+    measured,
+    rates_of,
     sizes_read,
 )
 from tfaot_pkg.measure.bench.serving import native_program
@@ -138,7 +140,7 @@ def bench(spec: ModelSpec, request: Request, pipeline: Pipeline, *, library: Pat
         answers = folder / "answers"
         answers.mkdir()
         shares = shares_of(frozen, spec.compilation.precision.compute)
-        taken, rates = _measured(contenders, field, frozen, tuple(shares), schedule, answers)
+        taken, rates = _measured(contenders, field, frozen, measured(shares), schedule, answers)
         return _bench(plan, frozen, shares, contenders, taken, rates, schedule, theirs, answers)
 
 
@@ -312,10 +314,11 @@ def _roof(
     target: str, rates: Rates, frozen: FrozenModel, shares: Mapping[Precision, float], schedule: Schedule
 ) -> Roof:
     """The roofline of a target from the medians of the rounds."""
+    medians = {precision: statistics.median(found) for precision, found in rates.multiply_adds.items()}
     limits = Limits(
         target=target,
         # A multiply-add is two operations, as in `Work`.
-        flops={precision: 2 * statistics.median(found) for precision, found in rates.multiply_adds.items()},
+        flops=rates_of(shares, {each: 2 * median for each, median in medians.items()}),
         bandwidths={amount: statistics.median(found) for amount, found in rates.reads.items()},
     )
     sizes = schedule.batch_sizes

@@ -12,7 +12,7 @@ from tfaot_pkg.analysis.accuracy import Accuracy, bars_of, missed, worst
 from tfaot_pkg.errors import ModelError, RunError
 from tfaot_pkg.ground.wording import duration, table
 from tfaot_pkg.pipeline.pipeline import Compared, Pipeline
-from tfaot_pkg.spec.types import ALL, FULL, Bars, ModelSpec, Precision, StoredWeights
+from tfaot_pkg.spec.types import ALL, FULL, Bars, Compute, ModelSpec, Precision, StoredWeights
 from tfaot_pkg.verify import latency
 from tfaot_pkg.verify.latency import TimedUnit
 from tfaot_pkg.verify.runs import runnable_targets
@@ -106,7 +106,10 @@ def forms_of(spec: ModelSpec, calibration: Path | None) -> dict[str, ModelSpec]:
         )
 
     free = without_bars(spec)
-    forms = {FLOAT32: formed(FULL, free), "bfloat16": formed(Precision(compute="bfloat16"), free)}
+    forms = {FLOAT32: formed(FULL, free)}
+    for compute in get_args(Compute):
+        if compute not in (FLOAT32, "int8"):
+            forms[compute] = formed(Precision(compute=compute), free)
     for stored in get_args(StoredWeights):
         if stored != FLOAT32:
             forms[f"{stored} weights"] = formed(Precision(weights=stored), free)
