@@ -34,8 +34,9 @@ input, weight or node}, {"dtype": name}, {"number": "inf"}, {"complex": [real, i
 `results`, one for each tensor, a size is a number, or null, or a polynomial: [[coefficient, [symbols]] ...].
 
 FILE.onnx is ONNX, also for other programs. Two of its metadata are for tfaot-pkg: `tfaot.about` (JSON: framework,
-version, symbols), and `tfaot.answers`, an .npz file in base64 with "in/NAME" and "out/NAME". FILE.pt2 has the program
-of torch.export too, which torch.export.load reads; the ONNX form is the member tfaot/model.onnx.
+version, symbols, and the digest of the graph, graph_digest.py), and `tfaot.answers`, an .npz file in base64 with
+"in/NAME" and "out/NAME", which answer the graph with this digest. FILE.pt2 has the program of torch.export too, which
+torch.export.load reads; the ONNX form is the member tfaot/model.onnx.
 """
 
 from .errors import ExportError

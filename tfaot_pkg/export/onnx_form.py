@@ -15,6 +15,7 @@ from typing import Any
 from .axes import Axes, batch_of
 from .errors import ExportError, said
 from .files import replacing
+from .graph_digest import digest_of
 
 ABOUT, ANSWERS = "tfaot.about", "tfaot.answers"
 
@@ -26,7 +27,7 @@ _LARGEST = (1 << 31) - 1  # bytes of a protobuf message
 
 
 def add_metadata(torch: Any, proto: Any, symbols: Mapping[str, Any], answers: Mapping[str, Any]) -> None:
-    about = {"framework": "PyTorch", "version": torch.__version__, "symbols": symbols}
+    about = {"framework": "PyTorch", "version": torch.__version__, "symbols": symbols, "graph": digest_of(proto)}
     for key, text in ((ABOUT, json.dumps(about)), (ANSWERS, _npz(torch, answers))):
         proto.metadata_props.add(key=key, value=text)
     if proto.ByteSize() > _LARGEST:

@@ -15,12 +15,16 @@ import os
 import re
 import zipfile
 import zlib
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from from_onnx.graph_digest import digest_of
 from messages.elements import write_arrays
 from messages.requests import ModelFault
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from onnx import GraphProto, ModelProto, NodeProto
 
 
@@ -55,30 +59,56 @@ def model_in(file: str) -> bytes | None:
     )
 
 
-def about(model: ModelProto) -> tuple[str, dict[str, tuple[int, int]]]:
-    """The framework with its version, such as "PyTorch 2.13.0", and the limits of symbols; "" if nothing is known."""
+CHANGED = "the file was changed after PyTorch exported it, so it is compared with ONNX Runtime alone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What the exporter says of a file: the `framework` with its version, such as "PyTorch 2.13.0", and the limits of
+    `symbols`. If it `is_changed`, its graph has another digest than the one to which the answers in it belong.
+    """
+
+    framework: str = ""
+    symbols: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    is_changed: bool = False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (CHANGED,) if self.is_changed else ()
+
+
+def about(model: ModelProto) -> About:
     text = next((each.value for each in model.metadata_props if each.key == _ABOUT), "")
     if not text:
-        return "", {}
+        return About()
     try:
         found = json.loads(text)
         version = re.sub(r"[^\w.+]", "", str(found["version"]))[:40]
         symbols = {str(name): (int(least), int(most or 0)) for name, (least, most) in found["symbols"].items()}
+        graph = str(found.get("graph", ""))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelFault(f"the metadata {_ABOUT} in the file is damaged", "export the model again") from error
     if found["framework"] != "PyTorch" or not version:
         raise ModelFault(f"the metadata {_ABOUT} names no framework that is known", "export the model again")
     sound = {name: (max(least, 1), most) for name, (least, most) in symbols.items() if not most or 1 <= least <= most}
-    return f"PyTorch {version}", sound
+    return About(framework=f"PyTorch {version}", symbols=sound, is_changed=_is_changed(model, graph))
 
 
-def write_answers(model: ModelProto, keys: list[str], folder: str) -> bool:
-    """Write the answers in the file, if there are any for the inputs and outputs `keys`, to the folder."""
+def _is_changed(model: ModelProto, graph: str) -> bool:
+    """Whether the file has answers to another graph, whose digest is `graph`; "" if the exporter is too old to tell."""
+    return graph not in ("", digest_of(model)) and any(each.key == _ANSWERS for each in model.metadata_props)
+
+
+def write_answers(model: ModelProto, said: About, keys: list[str], folder: str) -> str:
+    """Write the answers to the inputs `keys` of the model, with those to its outputs, to the folder.
+
+    Returns the framework that gave them; "" if the file has none of its graph, or there is no folder.
+    """
     import numpy as np
 
     text = next((each.value for each in model.metadata_props if each.key == _ANSWERS), "")
-    if not text:
-        return False
+    if not text or not folder or said.is_changed:
+        return ""
     try:
         with np.load(io.BytesIO(base64.b64decode(text, validate=True)), allow_pickle=False) as file:
             arrays = dict(file)
@@ -91,7 +121,7 @@ def write_answers(model: ModelProto, keys: list[str], folder: str) -> bool:
             "export the model again",
         )
     write_arrays(os.path.join(folder, ANSWERS), arrays)
-    return True
+    return said.framework
 
 
 _NOTE = "pkg.torch.onnx.name_scopes"

@@ -57,14 +57,14 @@ def _normalizing() -> list[type]:
     class LayerNormalization(LayerNormalizationOfPackage):  # type: ignore[misc]  # its class has no types in tools/stubs
         op_domain = ""
 
-        def _run(self, *given: Array | None, stash_type: int = 1, **more: Any) -> tuple[Array, ...]:  # noqa: ARG002
+        def _run(self, *given: Array | None, stash_type: int = 1, **more: Any) -> tuple[Array, ...]:
             found: tuple[Array, ...] = super()._run(*given, stash_type=1, **more)
             return found
 
     class RMSNormalization(RMSNormalizationOfPackage):  # type: ignore[misc]
         op_domain = ""
 
-        def _run(self, *given: Array | None, stash_type: int = 1, **more: Any) -> tuple[Array, ...]:  # noqa: ARG002
+        def _run(self, *given: Array | None, stash_type: int = 1, **more: Any) -> tuple[Array, ...]:
             found: tuple[Array, ...] = super()._run(*given, stash_type=1, **more)
             return found
 

@@ -45,6 +45,7 @@ def read(request: ReadOnnx, report: Report) -> SourceModel:
         with open(file, "wb") as stream:
             stream.write(content)
     model = _loaded(file, content, request.qonnx)
+    about = exported.about(model)
     if not request.qonnx:
         fixed_point.require_none(model, request.operations)
     labels = as_numbers(model)
@@ -58,17 +59,17 @@ def read(request: ReadOnnx, report: Report) -> SourceModel:
     names_first = not request.shapes and _are_no_rows(inputs)
     by_row = _give_shapes(inputs, keys[0], request.shapes)
     by_row = by_row or _quantizes_rows(model, keys[0], request.shapes, names_first)
-    framework, symbols = exported.about(model)
     names = [f"in/{each.name}" for each in inputs] + [f"out/{each.name}" for each in model.graph.output]
-    answered = bool(request.out) and exported.write_answers(model, names, request.out)
+    answered_by = exported.write_answers(model, about, names, request.out)
     found = SourceModel(
         file=file,
-        origin=f"{framework}, ONNX opset {opset}" if framework else _origin(model, opset, labels, request.qonnx),
+        origin=_origin(model, about.framework, opset, labels, request.qonnx),
         inputs=tuple(_tensor(name, value, names_first) for name, value in keys[0].items()),
         outputs=tuple(_tensor(name, value, names_first) for name, value in keys[1].items()),
         by_row=by_row,
-        symbols=symbols,
-        answered_by=framework if answered else "",
+        symbols=about.symbols,
+        answered_by=answered_by,
+        notes=about.notes,
     )
     if request.out:
         axes = {name: _axes(keys[0][name]) for name in request.shapes}
@@ -213,7 +214,9 @@ def _opset(model: ModelProto) -> int:
     return opset
 
 
-def _origin(model: ModelProto, opset: int, labels: list[list[str]], is_qonnx: bool) -> str:
+def _origin(model: ModelProto, framework: str, opset: int, labels: list[list[str]], is_qonnx: bool) -> str:
+    if framework:
+        return f"{framework}, ONNX opset {opset}"
     producer = " ".join(filter(None, (model.producer_name, model.producer_version)))
     text = f"{'QONNX' if is_qonnx else 'ONNX'}, opset {opset}" + (f", producer {producer}" if producer else "")
     text += "".join(f", labels from 0 on: {', '.join(each)}" for each in labels)
