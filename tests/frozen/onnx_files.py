@@ -3,6 +3,7 @@
 FRONTEND/bin/python onnx_files.py FOLDER
 """
 
+import itertools
 import os
 import sys
 
@@ -741,7 +742,23 @@ def rejected():
     summed = graph.model(y=(graph.add("Add", "x", graph.add("Cast", "x", to=TensorProto.INT64)), FLOAT, ["N", 4]))
     graph = Graph(("x", FLOAT, ["N", 64]))
     frames = graph.model(y=(graph.add("STFT", "x", graph.constant(np.int64(8))), FLOAT, None))
-    return {**files, "bfloat16": unknown, "named": named, "summed": summed, "frames": frames}
+    called = {"bomb": calling(40, 2), "chain": calling(300, 1), "loop": calling(2, 1, last="f0")}
+    return {**files, **called, "bfloat16": unknown, "named": named, "summed": summed, "frames": frames}
+
+
+def calling(count, times, *, last="Tanh"):
+    """A model of functions: each calls the next one so often, and the last one calls `last`."""
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    functions = []
+    for number in range(count):
+        called = f"f{number + 1}" if number + 1 < count else last
+        values = ["x", *(f"v{each}" for each in range(times - 1)), "y"]
+        domain = "own" if called.startswith("f") else ""
+        nodes = [helper.make_node(called, [a], [b], domain=domain) for a, b in itertools.pairwise(values)]
+        functions.append(helper.make_function("own", f"f{number}", ["x"], ["y"], nodes, opsets))
+    x, y = (helper.make_tensor_value_info(name, FLOAT, ["N", 4]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("f0", ["x"], ["y"], domain="own")], "graph", [x], [y])
+    return helper.make_model(graph, functions=functions, opset_imports=opsets, ir_version=8)
 
 
 def main():

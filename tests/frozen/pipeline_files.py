@@ -773,6 +773,13 @@ def hostile(folder):
 
         return change
 
+    nested, limit = StandardScaler(), sys.getrecursionlimit()
+    for _ in range(90):
+        nested = make_pipeline(nested)
+    sys.setrecursionlimit(20 * limit)
+    io.dump(nested, f"{folder}/nested.refused")
+    sys.setrecursionlimit(limit)
+    yield "nested"
     for name, pipeline, change in (
         ("xgb_astray", of_xgb, handle(stored(b"Model", astray))),
         ("xgb_empty", of_xgb, handle(b"")),

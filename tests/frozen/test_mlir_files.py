@@ -208,6 +208,10 @@ _TEXTS = {
     _main(f'%0 = "tf.Relu"(%x) {_ONE}').replace("return", "tf_executor.yield"): "is not MLIR of functions",
     _main(f"%0 = call @f(%x) {_ONE}") + _TWICE: "calls without an end",
     _TWICE: "no function named main",
+    _main("%0 = stablehlo.negate %x : tensor<4xf32>").replace("32>\n}", "32> loc(" + "fused[" * 9000 + "\n}"): (
+        "is nested deeper than 256 brackets"
+    ),
+    f"module attributes {{a = {'[' * 9000}{']' * 9000}}} {{ func.func @main() {{ return }} }}": "deeper than 256 brackets",
     "a func is not a module": "is not StableHLO that can be read",
     _main(f"%0 = stablehlo.custom_call @system(%x) {_ONE}"): "calls code that is not in it: system",
 }

@@ -179,6 +179,7 @@ def test_others_are_refused_by_their_names(folder: Path) -> None:
             "or was not fitted: its distributions have the shape (3, 1) in place of (3, 6)",
             "skops.io.dump",
         ),
+        ("nested", "or of another version of scikit-learn: it is nested too deeply", "skops.io.dump"),
         ("many", "PolynomialFeatures with more than 65536 products", "ONNX"),
         ("unfitted", "the Pipeline is damaged, or was not fitted", "skops.io.dump"),
         ("damaged", "the Pipeline is damaged, or was not fitted", "skops.io.dump"),

@@ -114,6 +114,24 @@ def test_a_damaged_file_is_rejected(name: str, harm: str, tmp_path: Path) -> Non
         assert "saved_model.pb is damaged" in error.value.message
 
 
+_DEEP = b'{"learner":' * 100_000 + b"1" + b"}" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("bdt.json", _DEEP),
+        ("bdt.skops", _zip(schema_DOT_json=_DEEP)),
+        ("net.aten", _zip(program_DOT_json=_DEEP)),
+        ("net.keras", _zip(config_DOT_json=_DEEP, metadata_DOT_json=_DEEP, model_DOT_weights_DOT_h5=_hdf5(2000))),
+    ],
+)
+def test_documents_that_are_nested_too_deeply_are_rejected(name: str, content: bytes, tmp_path: Path) -> None:
+    with pytest.raises(ModelError) as error:
+        require_whole(FILES[name][0], _write(tmp_path, name, content))
+    assert error.value.message.endswith("it is nested too deeply"), error.value
+
+
 @pytest.mark.parametrize("name", ["net.onnx", "net.aten", "net.mlir", "bdt.json", "graph.pb", "net.h5"])
 def test_a_file_is_rejected_with_an_empty_home_and_no_network(name: str, tmp_path: Path) -> None:
     home, path = tmp_path / "home", _write(tmp_path, name, b"<html>404: no such file</html>\n" * 9)

@@ -54,6 +54,8 @@ class Drawing:
         known = [each["name"] for each in self._inputs]
         if name not in known:
             raise ExportError(f"there is no input {name!r}; there are: {', '.join(known)}")
+        if isinstance(pair, str) or len(pair) != 2:
+            raise ExportError(f'the range of {name} is {pair!r}, in place of two numbers or sizes: (0, "n-1")')
         for end in pair:
             match = re.fullmatch(r"([A-Za-z_]\w*)\s*(?:[+-]\s*\d+)?", end) if isinstance(end, str) else None
             is_known = match is not None and match[1] in self._largest if isinstance(end, str) else math.isfinite(end)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import specialize
 from messages.carriers import OPERATION
-from messages.requests import ModelFault
+from messages.requests import ModelFault, one_line
 from wiring import CALLS, data_inputs
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def parsed(mark: bytes) -> tuple[str, dict[str, list[float]]]:
     try:
         attributes = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
-        raise ModelFault(f"the attributes of the operation {name!r} are not valid JSON: {error}") from error
+        raise ModelFault(f"the attributes of the operation {name!r} are not valid JSON: {one_line(error)}") from error
     if not isinstance(attributes, dict):
         raise ModelFault(f"the attributes of the operation {name!r} are not a mapping")
     return name, {key: values_of(name, key, value) for key, value in attributes.items()}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import authored
 import operations
 import tables
+from inlined import require_finite
 from messages.requests import ModelFault
 from tensorflow.core.framework import graph_pb2
 from tensorflow.python.framework import dtypes, op_def_registry
@@ -23,10 +24,8 @@ if TYPE_CHECKING:
     from framework_types import FunctionDef, GraphDef, MetaGraphDef, NodeDef, OpDef, SignatureDef, TensorInfo
 
 
-# A small file can describe an unbounded graph: functions that call others twice, constants of one repeated value.
-# These limits are checked before TensorFlow imports anything (decision 028, docs/security.md).
-_MOST_NODES = 2_000_000
-_MOST_NESTED = 200
+# A small file can describe constants of one repeated value without end. The limit is checked before TensorFlow imports
+# anything (decision 028, docs/security.md), as those of inlined.py are.
 _MOST_CONSTANT_BYTES = 4 << 30
 # Others name alternative implementations and gradients, or settings of the process that exported the model.
 _KEPT_ATTRIBUTES_OF_FUNCTIONS = frozenset("_XlaMustCompile _noinline".split())
@@ -287,15 +286,7 @@ def _require_complete(signature: str, graph: _Walk) -> None:
 
 def _require_finite(signature: str, graph: _Walk) -> None:
     """Raise ModelFault if functions are recursive, or if a small file describes a huge graph or huge constants."""
-    calls = graph.calls()
-    sizes: dict[str, int] = {}
-    _measure(signature, calls, sizes)
-    if sizes[""] > _MOST_NODES:
-        raise ModelFault(
-            f"the signature {signature!r} has {sizes['']:,} nodes after its functions are inlined; "
-            f"the limit is {_MOST_NODES:,}",
-            "export a smaller model",
-        )
+    require_finite(f"the signature {signature!r}", graph.calls())
     constants = sum(_constant_bytes(node) for node, _ in graph.placed_nodes() if node.op == "Const")
     if constants > _MOST_CONSTANT_BYTES:
         raise ModelFault(
@@ -303,33 +294,6 @@ def _require_finite(signature: str, graph: _Walk) -> None:
             f"the limit is {_MOST_CONSTANT_BYTES:,}",
             "a constant of one value must be made where it is used (tf.fill), or be broadcast",
         )
-
-
-def _measure(signature: str, calls: dict[str, tuple[int, list[str]]], sizes: dict[str, int]) -> None:
-    """Fill `sizes` with the number of nodes of each function, counting called functions once per call."""
-    # With a list: calls may be nested deeper than Python's stack.
-    path = [""]
-    entered: set[str] = set()
-    while path:
-        name = path[-1]
-        own, called = calls[name]
-        missing = [one for one in called if one not in sizes]
-        if not missing:
-            sizes[path.pop()] = own + sum(sizes[one] for one in called)
-            entered.discard(name)
-            continue
-        entered.add(name)
-        if missing[0] in entered:
-            raise ModelFault(
-                f"the function {missing[0]!r}, which the signature {signature!r} runs, calls itself",
-                "compiled code has no recursion: use a loop (tf.while_loop)",
-            )
-        path.append(missing[0])
-        if len(path) > _MOST_NESTED:
-            raise ModelFault(
-                f"the signature {signature!r} calls functions nested deeper than {_MOST_NESTED}",
-                "export the model with fewer functions within functions",
-            )
 
 
 def _constant_bytes(node: NodeDef) -> int:

@@ -226,6 +226,8 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
         if is_zip:
             raise Damaged(f"it is cut off, or damaged: {error}", is_cut=True) from error
         raise Damaged("it is no archive") from error
+    except RecursionError:  # a RuntimeError, of a member that is a document
+        raise
     except (EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
         raise Damaged(f"a member of it is damaged: {error}", is_cut=True) from error
 

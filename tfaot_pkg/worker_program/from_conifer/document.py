@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from messages.fixed_network import FixedType
-from messages.requests import ModelFault
+from messages.requests import ModelFault, one_line
 from messages.wire import decoded
 
 _MOST_BYTES = 1 << 30
@@ -76,7 +76,7 @@ def opened(path: str) -> dict[str, Any]:
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise _fault(str(error)) from error
+        raise _fault(one_line(error)) from error
     if not isinstance(found, dict) or "trees" not in found:
         raise _fault("it has no trees")
     return found

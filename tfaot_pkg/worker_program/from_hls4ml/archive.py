@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from messages.requests import ModelFault
+from messages.requests import ModelFault, one_line
 
 if TYPE_CHECKING:
     from framework_types import Array
@@ -42,7 +42,7 @@ class Archive:
         except KeyError:
             raise _fault(f"it has no {name}") from None
         except (ValueError, RecursionError) as error:
-            raise _fault(f"{name}: {error}") from error
+            raise _fault(f"{name}: {one_line(error)}") from error
         if not isinstance(found, dict):
             raise _fault(f"{name} is no object")
         return found
@@ -92,7 +92,7 @@ def opened(path: str) -> Archive:
                     raise _fault("it has too many members")
     except (tarfile.TarError, ArithmeticError, LookupError, TypeError, ValueError, OSError, RecursionError) as error:
         # The module tarfile lets through what Python makes of the numbers in headers.
-        raise _fault(f"{type(error).__name__}: {error}") from error
+        raise _fault(f"{type(error).__name__}: {one_line(error)}") from error
     return Archive(members)
 
 

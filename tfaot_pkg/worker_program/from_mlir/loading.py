@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,10 @@ _HEXADECIMAL = re.compile(r'^dense<"0x([0-9A-F]+)">')
 _PLATFORM_INDEX = '"_platform_index"'
 _GIVEN_NAME = re.compile(r'^loc\("([^"]+)"')
 _FUNCTION = re.compile(r"^([ \t]*)func(?=[ \t]+(?:public[ \t]+|private[ \t]+|nested[ \t]+)?@)", re.MULTILINE)
+_BRACKETS = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*|->|([()\[\]{}<>])')
+"""Texts, comments and arrows are none."""
+_MOST_NESTED = 256
+"""MLIR's parser has one call for each bracket, and ends the process where its stack does."""
 _MADE_UP = re.compile(r"arg\d*|\d+")
 """Names of arguments that MLIR generates."""
 
@@ -85,14 +90,30 @@ def main_of(module: ir.Module) -> FuncOp:
 
 
 def text_of(path: str) -> str | None:
-    """The text of a module, as it has been written since 2022; None if the file is binary or has no function."""
+    """The text of a module, as it has been written since 2022; None if the file is binary or has no function.
+
+    Raises ModelFault if it is nested too deeply.
+    """
     with open(path, "rb") as file:
         try:
             text = file.read().decode()
         except UnicodeDecodeError:
             return None
+    if max(_depths(text), default=0) > _MOST_NESTED:
+        raise ModelFault(
+            f"{os.path.basename(path)} is nested deeper than {_MOST_NESTED} brackets", "export the model again"
+        )
     # Before, functions were of no dialect; `return` and `call` within them are still written without one.
     return _FUNCTION.sub(r"\1func.func", text) if "func" in text else None
+
+
+def _depths(text: str) -> Iterator[int]:
+    """How many brackets are open behind each bracket."""
+    depth = 0
+    for found in _BRACKETS.finditer(text):
+        if found[1]:
+            depth += 1 if found[1] in "([{<" else -1
+            yield depth
 
 
 def values_of(value: ir.Attribute) -> Array:

@@ -6,7 +6,7 @@ ONNX Runtime has no code for them, so a model is cut at these nodes, and it runs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import asking
@@ -136,8 +136,14 @@ def require_outside(model: ModelProto, operations: Collection[str]) -> None:
 
 def nodes_of(model: ModelProto) -> Iterator[NodeProto]:
     """All nodes: inner graphs and functions have nodes of their own."""
-    waiting = [model.graph.node, *(function.node for function in model.functions)]
+    for body in (model.graph.node, *(function.node for function in model.functions)):
+        yield from nodes_within(body)
+
+
+def nodes_within(body: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    """The nodes of a graph or function, and those of inner graphs."""
+    waiting = [body]
     while waiting:
         for node in waiting.pop():
             yield node
-            waiting += [attribute.g.node for attribute in node.attribute if attribute.HasField("g")]
+            waiting += [graph.node for each in node.attribute for graph in (each.g, *each.graphs) if graph.node]

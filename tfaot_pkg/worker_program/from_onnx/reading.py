@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from from_onnx import exported, fixed_point
-from from_onnx.authored_nodes import has_foreign, nodes_of, require_outside
+from from_onnx.authored_nodes import has_foreign, nodes_of, nodes_within, require_outside
 from from_onnx.borders import as_numbers
 from from_onnx.graphs import GRAPH, NATIVE, OLDEST, TENSORS
 from from_onnx.sessions import session
 from from_onnx.writing import Writer
+from inlined import require_finite
 from messages import elements
 from messages.requests import ModelFault, one_line
 from messages.sources import ReadOnnx, SourceModel, SourceTensor
@@ -107,6 +108,7 @@ def _loaded(file: str, content: bytes | None, is_qonnx: bool) -> ModelProto:
         raise ModelFault(f"{file} is damaged, or no ONNX file: it has no outputs", _EXPORT)
     if is_qonnx:  # before the check: its own `cleanup` renames the domain of nodes alone
         fixed_point.use_one_domain(model)
+    require_finite("the model", _calls(model))
     try:
         _sort(model.graph)
         _require_external_data(model, os.path.dirname(file))
@@ -118,6 +120,21 @@ def _loaded(file: str, content: bytes | None, is_qonnx: bool) -> ModelProto:
         raise ModelFault(f"{file} is not valid ONNX: {one_line(error)}", _EXPORT) from error
     result: ModelProto = model
     return result
+
+
+def _calls(model: ModelProto) -> dict[str, tuple[int, list[str]]]:
+    """The number of nodes of each function and the functions that they call, once per call; "" is the graph."""
+    keys = [(each.domain, each.name, each.overload) for each in model.functions]
+    names = {key: ".".join(filter(None, key)) for key in keys}
+    bodies = [
+        ("", model.graph.node),
+        *((names[key], each.node) for key, each in zip(keys, model.functions, strict=True)),
+    ]
+    found = {}
+    for name, body in bodies:
+        kinds = [(each.domain, each.op_type, each.overload) for each in nodes_within(body)]
+        found[name] = len(kinds), [names[kind] for kind in kinds if kind in names]
+    return found
 
 
 def _sort(graph: GraphProto) -> None:

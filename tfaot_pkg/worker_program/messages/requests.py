@@ -54,7 +54,12 @@ _OF_STACKS = re.compile(r'\s*(File "|Graph execution error:|Detected at node |No
 
 
 def one_line(error: BaseException) -> str:
-    """The first 300 characters of an error's text, on one line, without stack traces."""
+    """The first 300 characters of an error's text, on one line, without stack traces.
+
+    Python's own text about files that are nested too deeply speaks of Python.
+    """
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
     lines = [line for line in str(error).splitlines() if not _OF_STACKS.match(line)]
     return " ".join(" ".join(lines).split())[:300] or type(error).__name__
 

@@ -63,6 +63,7 @@ class AttributeProto(Message):
     s: bytes
     t: TensorProto
     g: GraphProto
+    graphs: RepeatedCompositeFieldContainer[GraphProto]
     sparse_tensor: SparseTensorProto
     ints: RepeatedScalarFieldContainer[int]
     floats: RepeatedScalarFieldContainer[float]
@@ -72,6 +73,7 @@ class NodeProto(Message):
     name: str
     op_type: str
     domain: str
+    overload: str
     input: RepeatedScalarFieldContainer[str]
     output: RepeatedScalarFieldContainer[str]
     attribute: RepeatedCompositeFieldContainer[AttributeProto]
@@ -88,6 +90,7 @@ class GraphProto(Message):
 class FunctionProto(Message):
     name: str
     domain: str
+    overload: str
     node: RepeatedCompositeFieldContainer[NodeProto]
 
 class ModelProto(Message):
