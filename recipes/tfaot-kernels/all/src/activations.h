@@ -83,13 +83,19 @@ TFAOT_INLINE Vector expMinusOne(Vector x) {
   return multiplyAdd(scale, inner, scale - 1.0f);
 }
 
-/// exp(x) for x <= 0: at -110 it is rounded to zero, so that no case distinction is necessary.
+// CPUs of Intel take some 150 cycles for a result that is denormal before it is rounded, also if zero is left: where a function is
+// zero, its last steps get zeros, or it is chosen behind harmless ones. Masked scores of attention are hardly anything else.
+
+inline constexpr float kNoExponential = -104.0f;  ///< exp of anything below is zero
+
+/// exp(x) for x <= 0.
 TFAOT_INLINE Vector exponentialOfNegative(Vector x) {
-  const Vector limited = larger(broadcast(-110.0f), x);
+  const Vector limited = x < kNoExponential ? zeros() : x;
   const Power power = nearestPower(limited);
   const Vector r = reducedBy(power, limited);
   const Vector mantissa = 1.0f + multiplyAdd(r * r, polynomial(r, kExp), r);
-  return timesFractionOfTwo(mantissa, power.n, power.biased);
+  const Vector value = timesFractionOfTwo(mantissa, power.n, power.biased);
+  return x < kNoExponential ? zeros() : value;
 }
 
 /// exp(-|x|) - 1 is at least x for x <= 0, and negative for x > 0, so the larger one of both is elu(x). For zeros it is x,
@@ -144,22 +150,24 @@ TFAOT_INLINE Vector scaledUpTo(float limit, Vector x, Vector value) {
   return x > limit ? x : multiplyAdd(value, broadcast(kScaled), x * 0.0f);
 }
 
-/// x * sigmoid(x).
+/// x * sigmoid(x), which is zero below -109.
 TFAOT_INLINE Vector swish(Vector x) {
   const Vector limited = smaller(broadcast(20.0f), larger(broadcast(-110.0f), x));
-  return scaledUpTo(20.0f, x, limited / scaledDenominator(inverseExponential(limited)));
+  return scaledUpTo(20.0f, x, (x < -109.0f ? x * 0.0f : limited) / scaledDenominator(inverseExponential(limited)));
 }
 
 /// 1 / (1 + exp(-x)), numerator and denominator divided by 2^64: so nothing overflows if the result is denormal, at the cost
 /// of no instruction. Beyond the limits it is 1 or 0.
 TFAOT_INLINE Vector sigmoid(Vector x) {
   const Vector limited = smaller(broadcast(20.0f), larger(broadcast(-110.0f), x));
-  return kScaled / scaledDenominator(inverseExponential(limited));
+  return (x < kNoExponential ? zeros() : broadcast(kScaled)) / scaledDenominator(inverseExponential(limited));
 }
 
 TFAOT_INLINE Vector softplus(Vector x) {
   const Vector e = exponentialOfNegative(-magnitude(x));
-  return positivePart(x) + multiplyAdd(e * e, polynomial(e, kLog), e);
+  // Of a smaller number the square is nothing beside it.
+  const Vector squared = e < 0x1p-30f ? zeros() : e;
+  return positivePart(x) + multiplyAdd(squared * squared, polynomial(squared, kLog), e);
 }
 
 /// A square that is rounded, and what the rounding lost.
@@ -210,7 +218,7 @@ TFAOT_INLINE Vector geluTanh(Vector x) {
   // The sum of both is rounded only where this is multiplied by itself.
   const Vector high = multiplyAdd(slope, sum, n * kLn2High), r = high + low;
   const Vector less = high + multiplyAdd(r * r, polynomial(r, kExpOfMinus), low);
-  return scaledUpTo(6.0f, x, limited / scaledDenominator({bitsAs<Vector>(bitsAs<Unsigned>(rounded) << 23), less}));
+  return scaledUpTo(6.0f, x, (x < -11.0f ? x * 0.0f : limited) / scaledDenominator({bitsAs<Vector>(bitsAs<Unsigned>(rounded) << 23), less}));
 }
 
 /// min(max(x, low), high).

@@ -56,7 +56,8 @@ TFAOT_INLINE PowerOfTwoAndRest reducedExponential(double x) {
 }
 
 TFAOT_INLINE double exponentialOf(double x) {
-  return reducedExponential(selected(x > 746.0, 746.0, selected(x < -746.0, -746.0, x))).exponential();
+  const bool isZero = x < -746.0;  // as kNoExponential
+  return selected(isZero, 0.0, reducedExponential(selected(x > 746.0, 746.0, selected(isZero, 0.0, x))).exponential());
 }
 
 TFAOT_INLINE double exponentialMinusOne(double x) {

@@ -394,11 +394,12 @@ inline constexpr float kLargestExponent = 88.8f;  // exp of it is infinity
 
 /// exp(x) for any x.
 TFAOT_INLINE Vector exponentialOf(Vector x) {
-  const Vector limited = smaller(broadcast(kLargestExponent), larger(broadcast(-110.0f), x));
+  const Vector limited = smaller(broadcast(kLargestExponent), chosen(x < kNoExponential, zeros(), x));
   const Power power = nearestPower(limited);
   const Vector r = reducedBy(power, limited);
   const Vector mantissa = 1.0f + multiplyAdd(r * r, polynomial(r, kExp), r);
-  return chosen(x != x, x, timesPowerOfTwo(mantissa, power.n, power.biased));
+  const Vector value = timesPowerOfTwo(mantissa, power.n, power.biased);
+  return chosen(x != x, x, chosen(x < kNoExponential, zeros(), value));
 }
 
 TFAOT_INLINE Vector logistic(Vector x) { return sigmoid(x); }
