@@ -87,6 +87,29 @@ for (kind, opset), right in wanted.items():
             assert found.dtype == (np.float64 if double else np.float32)
             assert np.abs(found - right).max() < most, (kind, more, double)
 """
+_QUANTIZED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np, onnxruntime
+from from_onnx.interpreter import Walk
+from onnx import TensorProto, helper, numpy_helper
+x = np.array([[0.3, -0.3, 1e3, -1e3], [1e10, -1e10, 3e38, -3e38], [np.inf, -np.inf, np.nan, 0.25]], np.float32)
+scales = np.array([0.5, 0.001, 2.0, 0.1], np.float32)
+for opset in (13, 19, 21):
+    for dtype, kind in (("int8", TensorProto.INT8), ("uint8", TensorProto.UINT8)):
+        for scale in (scales[:1].reshape(()), scales):
+            zero = np.full(scale.shape, 7, dtype)
+            values = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, 4]),
+                      helper.make_tensor_value_info("y", kind, [None, 4])]
+            constants = [numpy_helper.from_array(each, name) for name, each in (("scale", scale), ("zero", zero))]
+            node = helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["y"], axis=1)
+            graph = helper.make_graph([node], "g", values[:1], values[1:], constants)
+            model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+            right = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0]
+            for double in (False, True):
+                (found,) = Walk(model).run(["y"], {"x": x}, double=double, observe=lambda node: None)
+                assert found.dtype == right.dtype and (found == right).all(), (opset, dtype, found, right)
+"""
 pytestmark = [pytest.mark.slow, pytest.mark.needs_tensorflow, pytest.mark.timeout(900)]
 _FILES = Path(__file__).resolve().parents[1] / "models" / "open_results.py"
 
@@ -124,12 +147,12 @@ def test_onnx_files_build_where_onnx_runtime_leaves_the_result_open(
 
 @pytest.mark.parametrize(
     "program",
-    [_WALKED, _WINDOWS, _NORMALIZED],
-    ids=["normalization and pooling", "windows", "normalization in a type that files name"],
+    [_WALKED, _WINDOWS, _NORMALIZED, _QUANTIZED],
+    ids=["normalization and pooling", "windows", "normalization in a type that files name", "far numbers and bytes"],
 )
 def test_walks_compute_what_onnx_defines(program: str, shared_home_folder: Path) -> None:
-    """The package's own operators (1.23) are wrong: with a momentum, for sequences, for windows that it places, and for
-    normalizations in float64.
+    """The package's own operators (1.23) are wrong: with a momentum, for sequences, for windows that it places, for
+    normalizations in float64, and for bytes of far numbers.
     """
     folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
     toolchain = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())

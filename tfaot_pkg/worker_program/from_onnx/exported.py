@@ -96,7 +96,8 @@ def about(model: ModelProto) -> About:
 
 def _is_changed(model: ModelProto, graph: str) -> bool:
     """Whether the file has answers to another graph, whose digest is `graph`; "" if the exporter is too old to tell."""
-    return graph not in ("", digest_of(model)) and any(each.key == _ANSWERS for each in model.metadata_props)
+    has_answers = any(each.key == _ANSWERS for each in model.metadata_props)
+    return bool(graph) and has_answers and graph != digest_of(model)
 
 
 def write_answers(model: ModelProto, said: About, keys: list[str], folder: str) -> str:

@@ -64,7 +64,7 @@ class Walk:
 
         if (double, defines) not in self._evaluators:
             opset = min((each.version for each in self._models[double].opset_import if not each.domain), default=19)
-            own = [*self._more, *operators(opset), *quantized_operators(), *([_conversion()] if defines else [])]
+            own = [*self._more, *operators(opset), *quantized_operators(opset), *([_conversion()] if defines else [])]
             self._evaluators[double, defines] = ReferenceEvaluator(self._models[double], new_ops=own)
         return self._evaluators[double, defines]
 

@@ -1,5 +1,6 @@
 """Quantized operators of com.microsoft, which the reference implementation of the ONNX package lacks, as ONNX Runtime
-documents them: computed between DequantizeLinear and QuantizeLinear.
+documents them: computed between DequantizeLinear and QuantizeLinear. And QuantizeLinear itself: the package (1.23)
+converts numbers to int32 before it limits them, so that far ones, and NaN, become any bytes.
 """
 
 from __future__ import annotations
@@ -17,9 +18,35 @@ if TYPE_CHECKING:
 DOMAIN = "com.microsoft"
 
 
-def quantized_operators() -> list[type]:
-    """The classes of all of them, by the ONNX package's own interface."""
-    return [*_of_pairs(), *_of_one(), *_of_products(), _lstm()]
+def quantized_operators(opset: int) -> list[type]:
+    """The classes of all of them for files of `opset`, by the ONNX package's own interface."""
+    return [_quantize(opset), *_of_pairs(), *_of_one(), *_of_products(), _lstm()]
+
+
+def _quantize(opset: int) -> type:
+    from onnx.helper import tensor_dtype_to_np_dtype
+    from onnx.reference.ops import load_op
+
+    of_package: Any = load_op("", "QuantizeLinear", max(opset, 10))
+
+    class QuantizeLinear(of_package):  # type: ignore[misc]  # its class has no types in tools/stubs
+        op_domain = ""
+
+        def _run(self, x: Array, scale: Array, zero: Array | None = None, **more: Any) -> tuple[Array]:
+            kind = more.get("output_dtype")
+            dtype = zero.dtype if zero is not None else tensor_dtype_to_np_dtype(kind) if kind else np.dtype(np.uint8)
+            if more.get("block_size") or dtype not in _QUANTIZED:
+                found: tuple[Array] = super()._run(x, scale, zero, **more)
+                return found
+            axis = more.get("axis", 1) % max(x.ndim, 1)
+            sizes = [-1 if place == axis and scale.size > 1 else 1 for place in range(x.ndim)]
+            zero = None if zero is None else zero.reshape(sizes)
+            return (_bytes(x, scale.reshape(sizes), zero, dtype),)
+
+    return QuantizeLinear
+
+
+_QUANTIZED = frozenset(np.dtype(each) for each in ("int8", "uint8", "int16", "uint16"))
 
 
 def _floats(x: Array, scale: Array, zero: Array | None) -> Array:
