@@ -52,6 +52,18 @@ def halves_and_quarters():
     return Calls(call)
 
 
+@module(x="batch,n", limits="n<=12")
+def spaced_numbers():
+    """As many as an axis has, also one."""
+
+    def call(_, x):
+        size = x.shape[1]
+        falling = torch.linspace(3, 0.5, steps=size, dtype=torch.float32)
+        return {"rising": x * torch.linspace(-1, 1, size), "falling": x[:, :1] + falling}
+
+    return Calls(call)
+
+
 @module(x="batch,9")
 def stable_order():
     """Equal numbers, of which the first comes first."""

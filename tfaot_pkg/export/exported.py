@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
+import logging
+from collections.abc import Iterator
 from typing import Any
 
 from .axes import Axes, Limits, at_least_two
@@ -20,8 +22,7 @@ _LARGEST_INTEGER = str((1 << 63) - 1)
 def exported(torch: Any, model: Any, names: list[str], examples: list[Any], axes: list[Axes], limits: Limits) -> Any:
     given = tuple(at_least_two(examples, axes))
     try:
-        # PyTorch prints the program up to the fault, hundreds of lines, also if another attempt is made.
-        with contextlib.redirect_stderr(io.StringIO()):
+        with _quiet():
             return _by_torch(torch, model, given, axes, limits)
     except Exception as error:
         # It runs the author's code with tensors without numbers; both raise whatever they like.
@@ -31,6 +32,18 @@ def exported(torch: Any, model: Any, names: list[str], examples: list[Any], axes
             "that cannot vary, or export torch.jit.trace(model, inputs) or what torch.onnx.export(..., dynamo=False) "
             "writes)"
         ) from error
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """PyTorch prints, or logs, the program up to the fault, hundreds of lines, also if another attempt is made."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.disable(before)
 
 
 def _by_torch(torch: Any, model: Any, examples: tuple[Any, ...], axes: list[Axes], limits: Limits) -> Any:

@@ -17,6 +17,7 @@ from .exported import exported
 from .files import replacing, require_writable, write_archive
 from .framework import evaluating, pytorch
 from .onnx_form import add_metadata, converted, name_axes, tidy, traced, write
+from .spaced_numbers import spaced_numbers
 from .whole_layers import whole_layers
 
 
@@ -106,7 +107,7 @@ def _answers(torch: Any, function: Any, given: Mapping[str, Any], outputs: Seque
 
 
 def _write_aten(target: Path, found: _Answered, *, ranges: Mapping[str, Any], batches: Sequence[int]) -> None:
-    with whole_layers(found.torch):
+    with whole_layers(found.torch), spaced_numbers(found.torch):
         program = Program(found.torch, found.program(), list(found.given), found.axes, found.limits)
     document = program.document(list(found.fetched), found.answers)
     answerer = Answerer(program, document, found.function, found.given, ranges=ranges, batches=batches)
