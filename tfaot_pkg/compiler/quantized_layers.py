@@ -21,9 +21,17 @@ from tfaot_pkg.compiler.sharing import team_of
 from tfaot_pkg.compiler.short_sums import fast_steps_of
 from tfaot_pkg.ground.arrays import Array
 
-# kQuantizedRowsAtATime, kTileFours, the bytes of bands and kStepOrders of tfaot_kernels/scratch.h. A static_assert in
-# generated code compares the results of both.
-_QUANTIZED_ROWS, _TILE_FOURS, _BYTES_OF_BAND, _ORDERS = 16, 16, 32768, 3
+# kTileFours, kRowsOfTwoTiles, the bytes of copied rows and their pairs of tiles, the bytes of bands, kStepOrders and kCopied
+# of tfaot_kernels/scratch.h. A static_assert in generated code compares the results of both.
+_TILE_FOURS, _ROWS_OF_TWO_TILES, _BYTES_OF_ROWS, _MOST_PAIRS, _BYTES_OF_BAND, _ORDERS, _COPIED = (
+    16,
+    32,
+    16384,
+    4,
+    32768,
+    3,
+    16,
+)
 
 
 def packed_quantized(
@@ -79,7 +87,9 @@ def quantized_dense(emitter: Emitter, operation: Operation) -> str:
 
 def _quantized_scratch(inputs: int) -> int:
     """quantizedDenseScratch: words."""
-    return _QUANTIZED_ROWS * 2 * (-(-inputs // (4 * _TILE_FOURS)) | 1) * _TILE_FOURS
+    words = (-(-inputs // (4 * _TILE_FOURS)) | 1) * _TILE_FOURS
+    pairs = min(max(_BYTES_OF_ROWS // (_ROWS_OF_TWO_TILES * 4 * words), 1), _MOST_PAIRS)
+    return pairs * _ROWS_OF_TWO_TILES * words
 
 
 def quantized_conv2d(emitter: Emitter, operation: Operation) -> str:
@@ -92,7 +102,8 @@ def quantized_conv2d(emitter: Emitter, operation: Operation) -> str:
     if given.groups > 1:
         return _in_groups(emitter, operation, window, layer)
     bands = [_of_bands(named(each), inputs) for each in windows_of(emitter, given.window)]
-    needed = max(_quantized_scratch(inputs) + -(-inputs // 4), *bands)
+    copied = _quantized_scratch(inputs + _COPIED) + -(-(inputs + _COPIED) // 4)
+    needed = max(copied + max(_words_of_lines(named(each)) for each in windows_of(emitter, given.window)), *bands)
     if all(isinstance(number, int) for number in given.window):
         emitter.remark(f"static_assert(quantizedConv2dScratch({text_of(window.pieces)}, {inputs}) <= {needed});")
     return _quantized_call(emitter, operation, "quantizedConv2d", layer, operation.shape.sizes[0], needed)
@@ -130,6 +141,11 @@ def _of_bands(conv: Numbers, inputs: int) -> int:
     """Words of the lines that are copied at a time, for tiles or for steps, whether or not they are."""
     ordered = -(-_band_of_steps(conv) // (4 * _TILE_FOURS)) * _TILE_FOURS + -(-inputs // 4)
     return max(-(-_band_of_bytes(conv) // 4), _ORDERS * ordered)
+
+
+def _words_of_lines(conv: Numbers) -> int:
+    """wordsOfLines: words of the lines that windows are copied from."""
+    return -(-(_band_of_bytes(conv) + _COPIED) // (4 * _TILE_FOURS)) * _TILE_FOURS
 
 
 def _band_of_bytes(conv: Numbers) -> int:

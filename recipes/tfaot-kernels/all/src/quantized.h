@@ -412,79 +412,123 @@ TFAOT_INLINE void copyBytes(std::uint8_t* to, const std::uint8_t* from, std::siz
   }
 }
 
-/// Copies the bytes that a window sees: line by line, and `padding` where it lies outside of the image.
-inline void copyWindow(const QuantizedConv2d& layer, const std::uint8_t* image, std::size_t y, std::size_t x, std::uint8_t* to) {
-  const Window& window = layer.window;
-  const std::size_t channels = window.channels, apart = window.dilationWidth;
-  // Modulo 2^64: what lies before the image is beyond its size.
-  const std::size_t top = y * window.strideHeight - window.padTop, left = x * window.strideWidth - window.padLeft;
-  const bool isInside = apart == 1 && left < window.inWidth && left + window.width <= window.inWidth;
-  for (std::size_t i = 0; i < window.height; ++i) {
-    const std::size_t line = top + i * window.dilationHeight;
-    if (line >= window.inHeight) {
-      std::memset(to, layer.padding, window.width * channels);
-      to += window.width * channels;
-      continue;
-    }
-    const std::uint8_t* const from = image + line * window.inWidth * channels;
-    if (isInside) {
-      copyBytes(to, from + left * channels, window.width * channels);
-      to += window.width * channels;
-      continue;
-    }
-    for (std::size_t j = 0; j < window.width; ++j, to += channels) {
-      const std::size_t column = left + j * apart;
-      if (column < window.inWidth) {
-        copyBytes(to, from + column * channels, channels);
-      } else {
-        std::memset(to, layer.padding, channels);
-      }
-    }
-  }
-}
-
 /// Lines of windows: all of some images, or some of one image.
 struct LinesOfImages {
   std::size_t images, first, count;  ///< the last two are those of an image
 };
 
-/// The windows of images, one after the other.
-class WindowsInOrder {
+/// Some lines of an image, between its padding, as bytes without a sign.
+class CopiedLines {
  public:
-  WindowsInOrder(const QuantizedConv2d& layer, const std::uint8_t* images, std::size_t line)
-      : layer_(layer), image_(images), y_(line) {}
+  CopiedLines(const QuantizedConv2d& layer, std::size_t columns, std::uint8_t* memory)
+      : layer_(layer), memory_(memory), size_(columns * layer.window.channels) {}
 
-  void copyNext(std::uint8_t* to) {
+  std::size_t sizeOfLine() const { return size_; }
+  const std::uint8_t* line(std::size_t number) const { return memory_ + number * size_; }
+
+  /// Those that `count` lines of windows cover, from `first` on.
+  void copy(const std::uint8_t* image, std::size_t first, std::size_t count) const {
     const Window& window = layer_.window;
-    copyWindow(layer_, image_, y_, x_, to);
-    if (++x_ < window.outWidth) return;
-    x_ = 0;
-    if (++y_ < window.outHeight) return;
-    y_ = 0;
-    image_ += window.inHeight * window.inWidth * window.channels;
+    const std::size_t lines = (count - 1) * window.strideHeight + reach(window.height, window.dilationHeight);
+    const std::uint8_t flip = layer_.product.flip, padding = layer_.padding ^ flip;
+    const std::size_t left = window.padLeft * window.channels, sizeOfImage = window.inWidth * window.channels;
+    const std::size_t inside = left < size_ ? (sizeOfImage < size_ - left ? sizeOfImage : size_ - left) : 0;
+    for (std::size_t i = 0; i < lines; ++i) {
+      std::uint8_t* const to = memory_ + i * size_;
+      const std::size_t y = first * window.strideHeight + i - window.padTop;  // modulo 2^64: what lies before the image is beyond its size
+      if (y >= window.inHeight || inside == 0) {
+        std::memset(to, padding, size_);
+        continue;
+      }
+      std::memset(to, padding, left);
+      const std::uint8_t* const from = image + y * sizeOfImage;
+      if (flip == 0) {
+        std::memcpy(to + left, from, inside);
+      } else {
+        rewriteRow<InFours>(from, inside, flip, reinterpret_cast<std::uint32_t*>(to + left));
+      }
+      std::memset(to + left + inside, padding, size_ - left - inside);
+    }
   }
 
  private:
   const QuantizedConv2d& layer_;
-  const std::uint8_t* image_;
-  std::size_t x_ = 0, y_;
+  std::uint8_t* const memory_;
+  const std::size_t size_;
 };
 
-/// The windows of an image are rows. A window is copied behind the rewritten rows in `scratch` first, or to its place among
-/// them if the form has bytes as they are.
+/// A copy of whole steps of 16 bytes, up to 15 behind the last one: calls for a few bytes would take longer than their products.
+TFAOT_INLINE void copySteps(std::uint8_t* to, const std::uint8_t* from, std::size_t count) {
+  for (std::size_t i = 0; i < count; i += kCopied) std::memcpy(to + i, from + i, kCopied);
+}
+
+/// The windows of images, one after the other, as bytes without a sign. They are copied from lines between their padding, some at a
+/// time, which `memory` holds.
+class WindowsInOrder {
+ public:
+  WindowsInOrder(const QuantizedConv2d& layer, LinesOfImages all, const std::uint8_t* images, std::uint8_t* memory)
+      : layer_(layer), all_(all), band_(bandOfBytes(layer.window)), lines_(layer, band_.columns, memory),
+        line_(layer.window.dilationHeight * lines_.sizeOfLine()), apart_(layer.window.dilationWidth * layer.window.channels),
+        runs_(layer.window.dilationWidth == 1 ? 1 : layer.window.width),
+        run_((layer.window.dilationWidth == 1 ? layer.window.width : 1) * layer.window.channels), image_(images), next_(all.first) {}
+
+  /// Writes layer.product.inputs bytes, and up to kCopied of any value behind them.
+  TFAOT_INLINE void copyNext(std::uint8_t* to) {
+    const Window& window = layer_.window;
+    if (y_ == count_) copyLines();
+    const std::uint8_t* from = lines_.line(y_ * window.strideHeight) + x_ * window.strideWidth * window.channels;
+    for (std::size_t i = 0; i < window.height; ++i, from += line_) {
+      for (std::size_t j = 0; j < runs_; ++j, to += run_) copySteps(to, from + j * apart_, run_);
+    }
+    if (++x_ < window.outWidth) return;
+    x_ = 0;
+    ++y_;
+  }
+
+ private:
+  void copyLines() {
+    const std::size_t end = all_.first + all_.count;
+    if (next_ == end) {
+      next_ = all_.first;
+      image_ += layer_.window.inHeight * layer_.window.inWidth * layer_.window.channels;
+    }
+    count_ = end - next_ < band_.lines ? end - next_ : band_.lines;
+    lines_.copy(image_, next_, count_);
+    next_ += count_;
+    y_ = 0;
+  }
+
+  const QuantizedConv2d& layer_;
+  const LinesOfImages all_;
+  const CopiedBand band_;
+  const CopiedLines lines_;
+  const std::size_t line_, apart_;  ///< bytes between lines and between pixels of a window
+  const std::size_t runs_, run_;    ///< of adjacent bytes in a line of a window, and their size
+  const std::uint8_t* image_;
+  std::size_t next_, count_ = 0, x_ = 0, y_ = 0;  ///< the line that is copied next; lines of windows that are copied, and the place in them
+};
+
+/// Calls `run(windows, scratch)` with the windows of a layer and the memory behind their lines.
+template <class Run>
+inline void withWindows(const QuantizedConv2d& layer, LinesOfImages all, const std::uint8_t* in, std::uint32_t* scratch, Run run) {
+  WindowsInOrder windows(layer, all, in, reinterpret_cast<std::uint8_t*>(scratch));
+  run(windows, scratch + wordsOfLines(layer.window));
+}
+
+/// The windows of an image are rows. A window is copied to its place among them, or first behind them if the form rewrites it.
 template <class Form>
-inline void convolveQuantized(const QuantizedConv2d& layer, LinesOfImages lines, const std::uint8_t* in, void* out,
+inline void convolveQuantized(const QuantizedConv2d& layer, LinesOfImages all, const std::uint8_t* in, void* out,
                               std::uint32_t* scratch) {
-  const std::size_t inputs = layer.product.inputs;
-  auto* const copy = reinterpret_cast<std::uint8_t*>(scratch + quantizedDenseScratch(inputs));
-  WindowsInOrder windows(layer, in, lines.first);
-  const auto put = [&](std::size_t, std::uint32_t* to) {
-    const bool isInPlace = std::is_same_v<Form, InFours> && layer.product.flip == 0;
-    if (isInPlace) to[foursOf(inputs) - 1] = 0;
-    windows.copyNext(isInPlace ? reinterpret_cast<std::uint8_t*>(to) : copy);
-    if (!isInPlace) rewriteRow<Form>(copy, inputs, layer.product.flip, to);
-  };
-  multiplyQuantized<Form>(layer.product, lines.images * lines.count * layer.window.outWidth, put, out, scratch);
+  const std::size_t inputs = layer.product.inputs, count = all.images * all.count * layer.window.outWidth;
+  withWindows(layer, all, in, scratch, [&](WindowsInOrder& windows, std::uint32_t* rows) {
+    auto* const copy = reinterpret_cast<std::uint8_t*>(rows + quantizedDenseScratch(inputs + kCopied));
+    const auto put = [&](std::size_t, std::uint32_t* to) {
+      constexpr bool kIsInPlace = std::is_same_v<Form, InFours>;
+      windows.copyNext(kIsInPlace ? reinterpret_cast<std::uint8_t*>(to) : copy);
+      if constexpr (!kIsInPlace) rewriteRow<Form>(copy, inputs, 0, to);
+    };
+    multiplyQuantized<Form>(layer.product, count, put, out, rows);
+  });
 }
 
 /// Whether the CPU has an instruction that adds the products of four bytes.

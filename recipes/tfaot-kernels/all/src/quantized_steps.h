@@ -116,11 +116,12 @@ class ProductOfSteps {
   const Finish finish_;
 };
 
-/// `count` rows that `put(row, to)` writes, one after the other.
+/// `count` rows that `put(row, to)` writes, one after the other, and up to `behind` bytes; `flip` changes bits of each byte.
 template <class Put>
-inline void multiplyBySteps(const QuantizedDense& layer, std::size_t count, Put put, void* out, std::uint32_t* scratch) {
+inline void multiplyBySteps(const QuantizedDense& layer, std::size_t count, std::uint8_t flip, Put put, void* out,
+                            std::uint32_t* scratch, std::size_t behind = 0) {
   const ProductOfSteps product(layer, out);
-  const std::size_t stride = bytesOfTiledRow(layer.inputs), apart = kStepRows * stride;
+  const std::size_t stride = bytesOfTiledRow(layer.inputs + behind), apart = kStepRows * stride;
   auto* const memory = reinterpret_cast<std::uint8_t*>(scratch);
   std::uint32_t* const places = scratch + kStepOrders * apart / sizeof *scratch;
   placeWords(foursOf(layer.inputs), apart, places, [](std::size_t four) { return four * 4; });
@@ -130,7 +131,7 @@ inline void multiplyBySteps(const QuantizedDense& layer, std::size_t count, Put 
     size = count - first < kStepRows ? count - first : kStepRows;
     for (std::size_t r = 0; r < size; ++r) {
       put(first + r, memory + r * stride);
-      orderForSteps(memory + r * stride, layer.inputs, layer.flip, apart);
+      orderForSteps(memory + r * stride, layer.inputs, flip, apart);
     }
     for (std::size_t column = 0; column < layer.outputs; column += kStepColumns) product.multiply(rows, memory, size, column, to);
   }
@@ -138,7 +139,7 @@ inline void multiplyBySteps(const QuantizedDense& layer, std::size_t count, Put 
 
 inline void denseBySteps(const QuantizedDense& layer, std::size_t batch, const std::uint8_t* in, void* out, std::uint32_t* scratch) {
   const auto put = [&](std::size_t row, std::uint8_t* to) { copyBytes(to, in + row * layer.inputs, layer.inputs); };
-  multiplyBySteps(layer, batch, put, out, scratch);
+  multiplyBySteps(layer, batch, layer.flip, put, out, scratch);
 }
 
 /// Windows of copied lines are rows as they are.
@@ -176,9 +177,10 @@ inline void convolveLinesBySteps(const QuantizedConv2d& layer, LinesOfImages all
 inline void convolveBySteps(const QuantizedConv2d& layer, LinesOfImages lines, const std::uint8_t* in, void* out,
                             std::uint32_t* scratch) {
   if (BandOfSteps(layer.window).isInPlace) return convolveLinesBySteps(layer, lines, in, out, scratch);
-  WindowsInOrder windows(layer, in, lines.first);
-  const auto put = [&](std::size_t, std::uint8_t* to) { windows.copyNext(to); };
-  multiplyBySteps(layer.product, lines.images * lines.count * layer.window.outWidth, put, out, scratch);
+  withWindows(layer, lines, in, scratch, [&](WindowsInOrder& windows, std::uint32_t* rows) {
+    const auto put = [&](std::size_t, std::uint8_t* to) { windows.copyNext(to); };
+    multiplyBySteps(layer.product, lines.images * lines.count * layer.window.outWidth, 0, put, out, rows, kCopied);
+  });
 }
 
 /// Whether steps are faster than pairs: fewer rows are no block.

@@ -49,16 +49,17 @@ inline Tiling tilingOfRow(std::size_t inputs, std::size_t stride) {
           fours * kPanelOfFours};
 }
 
-/// `count` rows that `put(row, to)` writes, one after the other, each at most up to a multiple of four bytes.
+/// `count` rows that `put(row, to)` writes, one after the other, each with zeros up to a multiple of four bytes, or `behind` bytes.
 template <class Tiles, class Put>
-inline void multiplyCopied(const QuantizedDense& layer, std::size_t count, Put put, void* out, std::uint32_t* scratch) {
+inline void multiplyCopied(const QuantizedDense& layer, std::size_t count, Put put, void* out, std::uint32_t* scratch,
+                           std::size_t behind = 0) {
   auto* const memory = reinterpret_cast<std::uint8_t*>(scratch);
-  const std::size_t stride = bytesOfTiledRow(layer.inputs);
+  const std::size_t stride = bytesOfTiledRow(layer.inputs + behind), most = copiedRows(layer.inputs + behind);
   ProductOfBytes<Tiles> product(tilingOfRow(layer.inputs, stride), layer, out);
   auto* to = static_cast<char*>(out);
-  std::memset(memory, 0, (count < kRowsOfTwoTiles ? count : kRowsOfTwoTiles) * stride);  // what is behind the bytes of a row
+  std::memset(memory, 0, (count < most ? count : most) * stride);  // what is behind the bytes of a row
   for (std::size_t first = 0, size; first < count; first += size, to += size * product.outStride()) {
-    size = count - first < kRowsOfTwoTiles ? count - first : kRowsOfTwoTiles;
+    size = count - first < most ? count - first : most;
     for (std::size_t r = 0; r < size; ++r) put(first + r, memory + r * stride);
     multiplyRows(product, memory, stride, size, to);
   }
@@ -77,46 +78,6 @@ inline void denseByTiles(const QuantizedDense& layer, std::size_t batch, const s
   };
   multiplyCopied<Tiles>(layer, batch, put, out, scratch);
 }
-
-/// Some lines of an image, between its padding, as bytes without a sign.
-class CopiedLines {
- public:
-  CopiedLines(const QuantizedConv2d& layer, std::size_t columns, std::uint8_t* memory)
-      : layer_(layer), memory_(memory), size_(columns * layer.window.channels) {}
-
-  std::size_t sizeOfLine() const { return size_; }
-  const std::uint8_t* line(std::size_t number) const { return memory_ + number * size_; }
-
-  /// Those that `count` lines of windows cover, from `first` on.
-  void copy(const std::uint8_t* image, std::size_t first, std::size_t count) const {
-    const Window& window = layer_.window;
-    const std::size_t lines = (count - 1) * window.strideHeight + reach(window.height, window.dilationHeight);
-    const std::uint8_t flip = layer_.product.flip, padding = layer_.padding ^ flip;
-    const std::size_t left = window.padLeft * window.channels, sizeOfImage = window.inWidth * window.channels;
-    const std::size_t inside = left < size_ ? (sizeOfImage < size_ - left ? sizeOfImage : size_ - left) : 0;
-    for (std::size_t i = 0; i < lines; ++i) {
-      std::uint8_t* const to = memory_ + i * size_;
-      const std::size_t y = first * window.strideHeight + i - window.padTop;  // modulo 2^64, as in copyWindow
-      if (y >= window.inHeight || inside == 0) {
-        std::memset(to, padding, size_);
-        continue;
-      }
-      std::memset(to, padding, left);
-      const std::uint8_t* const from = image + y * sizeOfImage;
-      if (flip == 0) {
-        std::memcpy(to + left, from, inside);
-      } else {
-        rewriteRow<InFours>(from, inside, flip, reinterpret_cast<std::uint32_t*>(to + left));
-      }
-      std::memset(to + left + inside, padding, size_ - left - inside);
-    }
-  }
-
- private:
-  const QuantizedConv2d& layer_;
-  std::uint8_t* const memory_;
-  const std::size_t size_;
-};
 
 /// Each line of a window is a piece.
 template <class Tiles>
@@ -141,13 +102,14 @@ inline void convolveByTiles(const QuantizedConv2d& layer, LinesOfImages lines, c
                             std::uint32_t* scratch) {
   const CopiedBand band = bandOfBytes(layer.window);
   if (band.isInPlace) return convolveLines<Tiles>(layer, band, lines, in, static_cast<char*>(out), scratch);
-  WindowsInOrder windows(layer, in, lines.first);
-  const auto put = [&](std::size_t, std::uint8_t* to) {
-    windows.copyNext(to);
-    const std::uint8_t flip = layer.product.flip;
-    if (flip != 0) rewriteRow<InFours>(to, layer.product.inputs, flip, reinterpret_cast<std::uint32_t*>(to));
-  };
-  multiplyCopied<Tiles>(layer.product, lines.images * lines.count * layer.window.outWidth, put, out, scratch);
+  withWindows(layer, lines, in, scratch, [&](WindowsInOrder& windows, std::uint32_t* rows) {
+    const std::size_t inputs = layer.product.inputs, count = lines.images * lines.count * layer.window.outWidth;
+    const auto put = [&](std::size_t, std::uint8_t* to) {
+      windows.copyNext(to);
+      std::memset(to + inputs, 0, kCopied);  // next to the weights of other columns
+    };
+    multiplyCopied<Tiles>(layer.product, count, put, out, rows, kCopied);
+  });
 }
 
 /// Whether tiles are faster: a single row reads each weight once in either way, and tiles cost 0.1 us at first.
