@@ -158,3 +158,50 @@ def test_walks_compute_what_onnx_defines(program: str, shared_home_folder: Path)
     toolchain = ensure(DEFAULT_VERSION, folders=folders, progress=Silent())
     frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["onnx"], toolchain.python)
     run([frontend.python, "-I", "-c", program, Path(tfaot_pkg.__file__).parent / "worker_program"], timeout=120)
+
+
+_BELIEVED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+from float64_reference import Walks
+from messages.open_results import Node
+from messages.requests import Reference
+
+right = np.linspace(-1, 1, 256, dtype=np.float32).reshape(4, 64)
+request = Reference(
+    tags=(), signature="", folder="", inputs="", out="", batch_sizes=(4,), batched=("x",), stacked=("y",)
+)
+
+
+class Model:
+    not_walked = ()
+
+    def __init__(self, operation, off, x):
+        self.operation, self.off, self.x = operation, off, x
+
+    def walk(self, feeds, *, double, observe):
+        value = self.x.astype(np.float64) * (1 + 1e-6) if double else self.x
+        observe(Node(name="q", operation=self.operation, operands=(value, np.asarray(0.5, value.dtype))))
+        return {"y": right + np.asarray(self.off, np.float32)}
+
+
+at_step, far = np.full((4, 1), 0.75, np.float32), np.full((4, 1), 0.5, np.float32)
+quantized, compared = "ai.onnx.QuantizeLinear", "ai.onnx.Greater"
+cases = {
+    (quantized, 0.03, "at a step"): True, (quantized, 0.03, "far"): False, (quantized, 0.04, "at a step"): False,
+    (compared, 0.03, "at a step"): False, (quantized, 0.009, "far"): True,
+}
+for (operation, off, place), believed in cases.items():
+    walks = Walks(Model(operation, off, at_step if place == "at a step" else far), request)
+    found = walks.of({"x": right}, {"y": right}, 4)
+    assert ("y/exact" in found) == believed, (operation, off, place, list(found))
+"""
+
+
+def test_walks_whose_bytes_are_nearly_at_a_step_are_believed_if_they_differ_by_some_steps(
+    shared_home_folder: Path,
+) -> None:
+    folders = Folders(cache=shared_home_folder / "cache", data=shared_home_folder / "data")
+    frontend = FrontendEnvironments(folders=folders, progress=Silent()).ensure(FRONTENDS["onnx"])
+    run([frontend.python, "-I", "-c", _BELIEVED, Path(tfaot_pkg.__file__).parent / "worker_program"], timeout=120)

@@ -12,7 +12,7 @@ import numpy as np
 from defined_results import FREEDOMS
 from messages.open_results import Observer
 from messages.requests import Reference
-from messages.unspecified_results import ORDER
+from messages.unspecified_results import OPERATIONS, ORDER, QUANTIZED, STEP
 
 if TYPE_CHECKING:
     from framework_types import Array
@@ -24,6 +24,10 @@ else the machine does.
 """
 _OFF, _SHARE = 1e-2, 0.5
 """A walk is believed if this share of its numbers differs from the answers by less than so much of the largest one."""
+_STEPS = 4 / 256
+"""Or of the range of all answers, if bytes in the batch are nearly at a step (verify/rules.py): one that is decided
+otherwise moves all numbers of a deep network, by some steps.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +71,11 @@ class Walks:
                 return {}
         found = {f"free/{freedom}/{operation}": mask for (freedom, operation), mask in seen.masks.items()}
         found["walked"] = np.ones(rows, bool)
+        steps = any(freedom == STEP and operation in OPERATIONS[QUANTIZED] for freedom, operation in seen.masks)
         for name, array in answers.items():
             if name in seen.defined:
                 found[f"{name}/defined"] = seen.defined[name]
-            if _near(seen.plain[name], array, _ordered(found, rows)):
+            if _near(seen.plain[name], array, _ordered(found, rows), steps=steps):
                 found |= {f"{name}/exact": seen.exact[name], f"{name}/plain": seen.plain[name]}
         return found
 
@@ -113,8 +118,11 @@ def _ordered(found: dict[str, Array], rows: int) -> Array:
     return ordered
 
 
-def _near(plain: Array, answers: Array, ordered: Array) -> bool:
-    """Whether a walk in the graph's own types computes what the framework does: most numbers of rows nearly agree."""
+def _near(plain: Array, answers: Array, ordered: Array, *, steps: bool) -> bool:
+    """Whether a walk in the graph's own types computes what the framework does: most numbers of rows nearly agree.
+
+    `steps` says whether bytes in it are nearly at a step.
+    """
     if answers.ndim and len(answers) == len(ordered):
         plain, answers = plain[ordered], answers[ordered]
     if plain.dtype.kind != "f":
@@ -123,5 +131,5 @@ def _near(plain: Array, answers: Array, ordered: Array) -> bool:
     both = np.isfinite(one) & np.isfinite(two)
     if not both.any():
         return True
-    limit = _OFF * np.abs(two[both]).max()
+    limit = max(_OFF * np.abs(two[both]).max(), _STEPS * np.ptp(two[both]) if steps else 0.0)
     return bool(np.mean(np.abs(one[both] - two[both]) <= limit) >= _SHARE)
