@@ -703,6 +703,7 @@ def refused(rng):
     return {
         "positive": decomposition.NMF(2, random_state=0).fit(abs(x)),
         "bicluster": cluster.SpectralClustering(2, affinity="rbf").fit(x[:30]),
+        "equal_knots": preprocessing.SplineTransformer(knots="quantile").fit(x[:, [0, 4]]),
         "positive_behind": made(decomposition.NMF(2, random_state=0), line).fit(abs(x), y),
         "equal_rows": neighbors.KNeighborsRegressor(2).fit(np.round(x[:, 4:]), y),
         "own_distance": neighbors.KNeighborsRegressor(2, metric="chebyshev").fit(x, y),

@@ -152,6 +152,7 @@ def test_others_are_refused_by_their_names(folder: Path) -> None:
     for name, why, hint in (
         ("positive", "NMF is not supported", "supported estimators: "),
         ("bicluster", "SpectralClustering is not supported", "IsolationForest"),
+        ("equal_knots", "SplineTransformer with equal knots is not supported", "fewer values than knots"),
         ("positive_behind", "NMF is not supported in pipelines", "FastICA"),
         ("equal_rows", "KNeighborsRegressor has equal rows with different targets", "mean of their targets"),
         ("own_distance", "KNeighborsRegressor with the metric 'chebyshev' is not supported", "ONNX"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from from_trees.lookups import lookup
 from from_trees.steps import Steps, Table, made
+from messages.requests import ModelFault
 
 if TYPE_CHECKING:
     from framework_types import Array
@@ -36,8 +37,14 @@ def _require_fit(spline: Any, degree: Any) -> int:
         raise ValueError("the knots of a spline are no numbers")
     if len(knots) != len(factors) + degree + 1 or factors.shape[1] < 1 or factors.size * degree > _MOST_NUMBERS:
         raise ValueError("the knots of a spline do not fit its factors")
-    if not (np.isfinite(factors).all() and np.isfinite(knots).all() and (np.diff(knots) > 0).all()):
+    if not (np.isfinite(factors).all() and np.isfinite(knots).all() and (np.diff(knots) >= 0).all()):
         raise ValueError("the knots of a spline do not rise")
+    # Their splines are quotients by zero.
+    if (np.diff(knots) == 0).any():
+        raise ModelFault(
+            "SplineTransformer with equal knots is not supported",
+            'a column has fewer values than knots: leave it out, or set knots="uniform" if it is not constant',
+        )
     return int(factors.shape[1])
 
 
