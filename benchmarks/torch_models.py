@@ -1,9 +1,10 @@
-"""Write the networks that benchmarks/onnx_networks.py measures, each as an ONNX file with its spec.
+"""Write the networks that onnx_networks.py and precision.py measure, each as an ONNX file with its spec.
 
     PYTHON torch_models.py FOLDER [NAME...]       in a Python that has PyTorch, onnx and onnxscript
 
-The networks are those of tests/frozen/torch_networks.py in sizes that experiments use, with 30 items in each set.
-PyTorch's helper of this tool exports them; layers of recurrent networks stay whole only through TorchScript.
+First the networks of tests/frozen/torch_networks.py in sizes that experiments use, with 30 items in each set, then
+those whose precision may be reduced. PyTorch's helper of this tool exports them; layers of recurrent networks stay
+whole only through TorchScript.
 """
 
 from __future__ import annotations
@@ -171,6 +172,185 @@ def mobile_net():
     stem = [nn.Conv2d(3, 16, 3, 2, 1, bias=False), nn.BatchNorm2d(16), nn.Hardswish()]
     body = [blocks.Inverted(16, 64, kernel, stride) for kernel, stride in ((3, 1), (5, 2), (5, 1), (3, 1))]
     return settled(nn.Sequential(*stem, *body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 5)))
+
+
+def layers(width, count, outputs=10):
+    return dense(*[width] * (count + 1), outputs, last=True)
+
+
+@network(input="batch,64")
+def mlp_64():
+    """Four dense layers of 64 and one of 10"""
+    return layers(64, 4)
+
+
+@network(input="batch,512")
+def mlp_512():
+    """Four dense layers of 512 and one of 10"""
+    return layers(512, 4)
+
+
+@network(input="batch,2048")
+def mlp_2048():
+    """Four dense layers of 2048 and one of 10"""
+    return layers(2048, 4)
+
+
+def normed(given, made, side=3, stride=1):
+    return [nn.Conv2d(given, made, side, stride, side // 2, bias=False), nn.BatchNorm2d(made)]
+
+
+class Residual(nn.Module):
+    """ReLU of the sum of two branches: convolutions of `parts` (filters, side), the first 3x3 one with the stride."""
+
+    def __init__(self, given, *parts, stride=1):
+        super().__init__()
+        made, branch, left = given, [], stride
+        for filters, side in parts:
+            branch += [*normed(made, filters, side, left if side == 3 else 1), nn.ReLU()]
+            made, left = filters, 1 if side == 3 else left
+        self.branch = nn.Sequential(*branch[:-1])
+        self.beside = nn.Sequential(*(normed(given, made, 1, stride) if given != made else []))
+
+    def forward(self, x):
+        return torch.relu(self.branch(x) + self.beside(x))
+
+
+def head(channels, classes):
+    return [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes)]
+
+
+@network(input="batch,3,32,32")
+def conv_net():
+    """Two 3x3 convolutions of 32, a pool, one of 64, a pool, and a dense layer, of images of 32 x 32"""
+    parts = [nn.Conv2d(3, 32, 3, 1, 1), nn.ReLU(), nn.Conv2d(32, 32, 3, 1, 1), nn.ReLU(), nn.MaxPool2d(2)]
+    parts += [nn.Conv2d(32, 64, 3, 1, 1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64 * 8 * 8, 10)]
+    return nn.Sequential(*parts)
+
+
+@network(input="batch,3,32,32")
+def res_net():
+    """Two residual blocks of 32 and two of 64 channels, of images of 32 x 32"""
+    body = [Residual(32, (32, 3), (32, 3)), Residual(32, (32, 3), (32, 3)), nn.MaxPool2d(2)]
+    body += normed(32, 64) + [nn.ReLU()] + [Residual(64, (64, 3), (64, 3)) for _ in range(2)]
+    return settled(nn.Sequential(*normed(3, 32), nn.ReLU(), *body, *head(64, 10)))
+
+
+@network(input="batch,3,32,32")
+def resnet_20():
+    """ResNet-20: nine residual blocks of 16, 32 and 64 channels, of images of 32 x 32"""
+    body, given = [], 16
+    for width in (16, 32, 64):
+        for place in range(3):
+            body.append(Residual(given, (width, 3), (width, 3), stride=1 if place or width == 16 else 2))
+            given = width
+    return settled(nn.Sequential(*normed(3, 16), nn.ReLU(), *body, *head(64, 10)))
+
+
+@network(input="batch,3,224,224")
+def resnet_50():
+    """ResNet-50, of images of 224 x 224"""
+    body, given = [], 64
+    for width, count, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+        for place in range(count):
+            body.append(Residual(given, (width, 1), (width, 3), (4 * width, 1), stride=1 if place else stride))
+            given = 4 * width
+    return settled(nn.Sequential(*normed(3, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1), *body, *head(given, 1000)))
+
+
+class Block(nn.Module):
+    """A block of a transformer: attention and two dense layers, both behind normalizations, with residual sums."""
+
+    def __init__(self, width, heads, *, causal=False):
+        super().__init__()
+        self.heads, self.causal = heads, causal
+        self.before, self.joined, self.out = nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(
+            nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
+
+    def forward(self, x):
+        _, tokens, width = x.shape
+        parts = self.joined(self.before(x)).view(-1, tokens, 3, self.heads, width // self.heads)
+        queries, keys, values = parts.permute(2, 0, 3, 1, 4)
+        made = nn.functional.scaled_dot_product_attention(queries, keys, values, is_causal=self.causal)
+        x = x + self.out(made.transpose(1, 2).reshape(-1, tokens, width))
+        return x + self.mlp(x)
+
+
+class Vit(nn.Module):
+    def __init__(self, width, heads, blocks):
+        super().__init__()
+        self.patches, self.places = nn.Conv2d(3, width, 16, 16), nn.Parameter(torch.randn(1, 197, width) * 0.02)
+        self.token = nn.Parameter(torch.zeros(1, 1, width))
+        self.body = nn.Sequential(*[Block(width, heads) for _ in range(blocks)], nn.LayerNorm(width))
+        self.head = nn.Linear(width, 1000)
+
+    def forward(self, image):
+        x = self.patches(image).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1) + self.places
+        return self.head(self.body(x)[:, 0])
+
+
+@network(image="batch,3,224,224")
+def vit():
+    """A vision transformer (DeiT-T): 12 blocks of 192, 3 heads, 197 tokens"""
+    return Vit(192, 3, 12)
+
+
+@network(x="batch,64,256")
+def gpt_layer():
+    """A block of a language model: 64 tokens of 256, 8 heads, causal"""
+    return Block(256, 8, causal=True)
+
+
+class Tcn(nn.Module):
+    """Causal dilated convolutions with residual sums, and the last step."""
+
+    def __init__(self, given, width, dilations):
+        super().__init__()
+        self.first = nn.Conv1d(given, width, 1)
+        self.parts = nn.ModuleList([nn.Conv1d(width, width, 3, dilation=each) for each in dilations])
+        self.head = nn.Linear(width, 4)
+
+    def forward(self, x):
+        x = self.first(x)
+        for part in self.parts:
+            before = nn.functional.pad(x, (2 * part.dilation[0], 0))
+            x = torch.relu(part(before)) + x
+        return self.head(x[:, :, -1])
+
+
+@network(x="batch,16,128")
+def tcn():
+    """A temporal convolutional network: 128 steps, six convolutions of 64 channels, dilated by 1 to 32"""
+    return Tcn(16, 64, [2**i for i in range(6)])
+
+
+class ConvNext(nn.Module):
+    """A block: a 7x7 convolution of each channel, a normalization of channels, two dense layers."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.depthwise = nn.Conv2d(width, width, 7, 1, 3, groups=width)
+        self.mlp = nn.Sequential(
+            nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
+        self.scale = nn.Parameter(torch.full((width,), 0.1))
+
+    def forward(self, x):
+        return x + (self.mlp(self.depthwise(x).permute(0, 2, 3, 1)) * self.scale).permute(0, 3, 1, 2)
+
+
+@network(input="batch,3,64,64")
+def convnext():
+    """ConvNeXt: two blocks each of 40, 80 and 160 channels, of images of 64 x 64"""
+    parts, given = [nn.Conv2d(3, 40, 4, 4)], 40
+    for width in (40, 80, 160):
+        parts += [nn.Conv2d(given, width, 2, 2)] if given != width else []
+        parts += [ConvNext(width), ConvNext(width)]
+        given = width
+    return nn.Sequential(*parts, *head(160, 100))
 
 
 def main() -> None:
