@@ -85,9 +85,10 @@ def write_networks(names: Sequence[str], folder: Path, pipeline: Pipeline) -> No
 
 def _cell(bench: Bench | None, name: str, size: int) -> Cell | None:
     """The cell of a peer, or of the only library of ours if `name` is "tfaot"."""
-    rows = bench.engines if bench else ()
-    is_named = (lambda row: row.is_ours) if name == OURS else (lambda row: row.name == name)
-    return next((row.cell(size) for row in rows if is_named(row) and row.cells), None)
+    for row in bench.engines if bench else ():
+        if row.cells and (row.is_ours if name == OURS else row.name == name):
+            return row.cell(size)
+    return None
 
 
 def _time(cell: Cell | None) -> float:
