@@ -13,7 +13,7 @@ from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.attributes import Quantized
 from tfaot_pkg.compiler.passes.pipeline import named, run
 from tfaot_pkg.compiler.program import NUMPY_TYPES
-from tfaot_pkg.compiler.residuals import reciprocal_of, sums_of_bytes
+from tfaot_pkg.compiler.residuals import affine_form
 from tfaot_pkg.compiler.text import parse
 from tfaot_pkg.compiler.verifier import verified
 
@@ -38,22 +38,27 @@ def test_fused_layers_give_the_bytes_of_the_sum_alone_and_in_batches(number: int
         np.testing.assert_array_equal(code(*(each[:count] for each in rows))[0], wanted[:count])
 
 
-def test_a_reciprocal_is_given_only_if_all_quotients_are_those_of_a_division() -> None:
-    layer, random = Quantized(zero=128, high=255, residual=(0, 0, 0, 255)), np.random.default_rng(3)
-    factors = random.uniform(0.001, 2, 3).astype(np.float32)
-    sums = sums_of_bytes(layer, "u8", factors)
-    assert len(sums) > 60_000
-    reciprocal = reciprocal_of(sums, factors[2])
-    assert reciprocal == np.float32(1) / factors[2]
-    for x in random.choice(sums, 300):
-        near = np.float32(x * reciprocal)
-        rest = _nearest(Fraction(float(x)) - Fraction(float(near)) * Fraction(float(factors[2])))
-        found = _nearest(Fraction(float(near)) + Fraction(float(rest)) * Fraction(float(reciprocal)))
-        assert found == x / factors[2]
-    # 1 / divisor is infinite, and rests are so small that they are rounded.
-    for divisor in (1e-45, 1e-40):
-        tiny = np.float32(divisor)
-        assert reciprocal_of(np.arange(256).astype(np.float32) * tiny, tiny) == 0
+def test_an_affine_form_gives_the_bytes_of_the_division_for_all_pairs() -> None:
+    layer, random = Quantized(zero=128, high=255, residual=(131, 3, 0, 255)), np.random.default_rng(3)
+    result, added = np.arange(-128, 128).astype(np.float32), np.arange(256).astype(np.float32)
+    for number in range(20):
+        factors = random.uniform(0.001, 2, 3).astype(np.float32)
+        form = affine_form(layer, "u8", factors)
+        assert form is not None
+        quotients = (result[:, np.newaxis] * factors[0] + (added - np.float32(131)) * factors[1]) / factors[2]
+        wanted = np.clip(np.rint(quotients) + 3, 0, 255)
+        # Exactly, where a rounding could decide, and for some others.
+        close = np.argwhere(np.abs(quotients - np.floor(quotients) - 0.5) < 1e-4)
+        for i, j in (*close, *random.integers(0, 256, (20, 2))):
+            addend = _nearest(Fraction(float(added[j])) * Fraction(float(form[1])) + Fraction(float(form[2])))
+            found = _nearest(Fraction(float(result[i])) * Fraction(float(form[0])) + Fraction(float(addend)))
+            assert min(max(round(Fraction(float(found))) + 3, 0), 255) == wanted[i, j], number
+
+
+def test_scales_whose_quotient_is_no_number_have_no_affine_form() -> None:
+    layer = Quantized(zero=128, high=255, residual=(0, 0, 0, 255))
+    for factors in ((0.5, 0.5, 1e-45), (1e-45, 0.5, 2.0)):
+        assert affine_form(layer, "u8", np.array(factors, np.float32)) is None
 
 
 def _nearest(exact: Fraction) -> np.float32:

@@ -21,7 +21,7 @@ from tfaot_pkg.compiler.bfloat16 import packed as packed_bfloat16
 from tfaot_pkg.compiler.narrow import packed_narrow
 from tfaot_pkg.compiler.pruned import kept, listed
 from tfaot_pkg.compiler.quantized_layers import packed_depthwise, packed_groups, packed_quantized
-from tfaot_pkg.compiler.residuals import reciprocal_of, sums_of_bytes
+from tfaot_pkg.compiler.residuals import affine_form
 from tfaot_pkg.compiler.short_sums import Steps, steps_of
 from tfaot_pkg.frontends.toolchain.definition import NO_CONTRACTION
 from tfaot_pkg.ground.keys import sha256_file
@@ -132,7 +132,9 @@ class _Residual(ctypes.Structure):
         ("scale", ctypes.c_float),
         ("scale_of_added", ctypes.c_float),
         ("divisor", ctypes.c_float),
-        ("reciprocal", ctypes.c_float),
+        ("factor", ctypes.c_float),
+        ("factor_of_added", ctypes.c_float),
+        ("offset", ctypes.c_float),
         ("zero", ctypes.c_int32),
         ("low", ctypes.c_int32),
         ("high", ctypes.c_int32),
@@ -199,13 +201,14 @@ class Requantized:
     added: Added | None = None
 
     @property
-    def reciprocal(self) -> np.float32:
+    def affine(self) -> tuple[np.float32, ...] | None:
         """As the compiler gives it to a layer."""
         assert self.added is not None
-        ends = {"zero": self.zero, "low": self.low, "high": self.high}
-        layer = Quantized(**ends, residual=(self.added.zero_of_values,))
-        dtype, factors = ("u8" if self.added.values.dtype == np.uint8 else "s8"), np.array(self.added.factors)
-        return reciprocal_of(sums_of_bytes(layer, dtype, factors), factors[2])
+        added = self.added
+        residual = added.zero_of_values, added.zero, added.low, added.high
+        layer = Quantized(zero=self.zero, low=self.low, high=self.high, residual=residual)
+        dtype, factors = ("u8" if added.values.dtype == np.uint8 else "s8"), np.array(added.factors, np.float32)
+        return affine_form(layer, dtype, factors)
 
 
 class Form(Enum):
@@ -522,7 +525,7 @@ class Kernels:
             numbers.append(values)
             mask = 255 if added.values.dtype == np.uint8 else -1
             ends = added.zero, added.low, added.high
-            factors = *added.factors, made.reciprocal
+            factors = *added.factors, *(made.affine or (0, 0, 0))
             layer.residual = _Residual(values.address, mask, added.zero_of_values, *map(float, factors), *ends)
         return layer
 

@@ -16,22 +16,15 @@ from tfaot_pkg.compiler.instructions import Struct, Written
 from tfaot_pkg.compiler.layers import PANEL, Numbers, has_one_pixel, inputs_of, named, reach, windows_of
 from tfaot_pkg.compiler.pieces import text_of
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Operation, Shape, Size
-from tfaot_pkg.compiler.residuals import reciprocal_of, sums_of_bytes
+from tfaot_pkg.compiler.residuals import affine_form
 from tfaot_pkg.compiler.sharing import team_of
 from tfaot_pkg.compiler.short_sums import fast_steps_of
 from tfaot_pkg.ground.arrays import Array
 
-# kTileFours, kRowsOfTwoTiles, the bytes of copied rows and their pairs of tiles, the bytes of bands, kStepOrders and kCopied
-# of tfaot_kernels/scratch.h. A static_assert in generated code compares the results of both.
-_TILE_FOURS, _ROWS_OF_TWO_TILES, _BYTES_OF_ROWS, _MOST_PAIRS, _BYTES_OF_BAND, _ORDERS, _COPIED = (
-    16,
-    32,
-    16384,
-    4,
-    32768,
-    3,
-    16,
-)
+# Of tfaot_kernels/scratch.h: kTileFours, kRowsOfTwoTiles, the bytes of copied rows and their pairs of tiles, the bytes
+# of bands, kStepOrders and kCopied. A static_assert in generated code compares the results of both.
+_TILE_FOURS, _ROWS_OF_TWO_TILES, _BYTES_OF_ROWS, _MOST_PAIRS = 16, 32, 16384, 4
+_BYTES_OF_BAND, _ORDERS, _COPIED = 32768, 3, 16
 
 
 def packed_quantized(
@@ -189,10 +182,10 @@ def _residual(emitter: Emitter, operation: Operation, values: int, factors: int)
     """A Residual (kernels.h)."""
     given, numbers, shape = Quantized.of(operation), literal(emitter.known[factors]), emitter.known[values].shape
     zero_of_added, *ends = map(Size, given.residual)
-    reciprocal = reciprocal_of(sums_of_bytes(given, shape.dtype, numbers), numbers[2])
+    affine = affine_form(given, shape.dtype, numbers) or (0.0, 0.0, 0.0)
     place = Place(emitter.stored(values), elements=shape.elements)
     mask = Size(255 if shape.dtype == "u8" else -1)
-    return Struct((place, mask, zero_of_added, *(f"{float(each).hex()}f" for each in (*numbers, reciprocal)), *ends))
+    return Struct((place, mask, zero_of_added, *(f"{float(each).hex()}f" for each in (*numbers, *affine)), *ends))
 
 
 def _quantized(emitter: Emitter, operation: Operation) -> Struct:

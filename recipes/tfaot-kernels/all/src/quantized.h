@@ -209,9 +209,8 @@ class Scaled {
   const Bounds bounds_;
 };
 
-/// The same with `layer.residual`. Divisions take longer than all the rest; if `kCorrects`, products with the reciprocal and their
-/// correction stand for them.
-template <bool kCorrects>
+/// The same with `layer.residual`. Divisions take longer than all the rest; if `kIsAffine`, two fused operations stand for them.
+template <bool kIsAffine>
 class ScaledAndAdded {
  public:
   static constexpr bool kAdds = true;
@@ -222,21 +221,24 @@ class ScaledAndAdded {
     const Vector scaled = smaller(high_, larger(low_, __builtin_convertvector(sums, Vector) * scales));
     // Beside a number so large a float has no bits for fractions.
     const Vector large = broadcast(0x1.8p+23f), whole = scaled + large - large;
-    const Integers other = (widened(reinterpret_cast<const std::int8_t*>(added)) & mask_) - zeroOfAdded_;
-    const Vector total = whole * scale_ + __builtin_convertvector(other, Vector) * scaleOfAdded_;
-    if constexpr (!kCorrects) return bounds_.number(total / divisor_);
-    const Vector near = total * reciprocal_;
-    return bounds_.number(multiplyAdd(subtractProduct(total, near, divisor_), reciprocal_, near));
+    const Integers other = widened(reinterpret_cast<const std::int8_t*>(added)) & mask_;
+    if constexpr (kIsAffine) {
+      const Vector addend = multiplyAdd(__builtin_convertvector(other, Vector), factorOfAdded_, offset_);
+      return bounds_.number(multiplyAdd(whole, factor_, addend));
+    }
+    const Vector total = whole * factor_ + __builtin_convertvector(other - zeroOfAdded_, Vector) * factorOfAdded_;
+    return bounds_.number(total / divisor_);
   }
 
  private:
   ScaledAndAdded(const QuantizedDense& layer, const Residual& residual)
       : low_(broadcast(static_cast<float>(layer.low - layer.zero))), high_(broadcast(static_cast<float>(layer.high - layer.zero))),
-        scale_(broadcast(residual.scale)), scaleOfAdded_(broadcast(residual.scaleOfAdded)), divisor_(broadcast(residual.divisor)),
-        reciprocal_(broadcast(residual.reciprocal)), mask_(broadcast(residual.mask)), zeroOfAdded_(broadcast(residual.zeroOfAdded)),
+        factor_(broadcast(kIsAffine ? residual.factor : residual.scale)),
+        factorOfAdded_(broadcast(kIsAffine ? residual.factorOfAdded : residual.scaleOfAdded)), offset_(broadcast(residual.offset)),
+        divisor_(broadcast(residual.divisor)), mask_(broadcast(residual.mask)), zeroOfAdded_(broadcast(residual.zeroOfAdded)),
         bounds_(residual.zero, residual.low, residual.high) {}
 
-  const Vector low_, high_, scale_, scaleOfAdded_, divisor_, reciprocal_;
+  const Vector low_, high_, factor_, factorOfAdded_, offset_, divisor_;
   const Integers mask_, zeroOfAdded_;
   const Bounds bounds_;
 };
@@ -258,7 +260,7 @@ class Finish {
     if (layer_.residual.added == nullptr) return finish(Scaled(layer_), all, rows, columns);
     Rows added = all;
     added.added = static_cast<const std::uint8_t*>(layer_.residual.added) + (to - out_) + column;
-    if (kFuses && layer_.residual.reciprocal != 0.0f) return finish(ScaledAndAdded<kFuses>(layer_), added, rows, columns);
+    if (kFuses && layer_.residual.factor != 0.0f) return finish(ScaledAndAdded<kFuses>(layer_), added, rows, columns);
     finish(ScaledAndAdded<false>(layer_), added, rows, columns);
   }
 

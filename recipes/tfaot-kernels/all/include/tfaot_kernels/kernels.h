@@ -215,8 +215,9 @@ struct Residual {
   std::int32_t mask = 0;        ///< 255 if they are uint8, -1 if they are int8
   std::int32_t zeroOfAdded = 0;
   float scale = 0.0f, scaleOfAdded = 0.0f, divisor = 0.0f;
-  /// 0, or 1 / divisor if for all sums x and q = x * reciprocal, fma(fma(-q, divisor, x), reciprocal, q) is x / divisor.
-  float reciprocal = 0.0f;
+  /// With fused operations, for all pairs of bytes fma(result, factor, fma(added, factorOfAdded, offset)) is rounded to the same number,
+  /// `added` with its zero point; `factor` is 0 if there are no such numbers.
+  float factor = 0.0f, factorOfAdded = 0.0f, offset = 0.0f;
   std::int32_t zero = 0, low = 0, high = 0;
 };
 
