@@ -300,7 +300,7 @@ def test_a_checkpoint_that_is_not_there_is_named(files: Path, pool: WorkerPool) 
 
 @pytest.mark.sweep("2.17.1")
 def test_graphs_that_make_no_first_spec_are_refused_in_words(pool: WorkerPool, files: Path) -> None:
-    words = {"untyped.pb": "'T'", "words.pb": "string", "part.pb": "SavedModel", "nested.pbtxt": "recursion"}
+    words = {"untyped.pb": "'T'", "words.pb": "string", "part.pb": "SavedModel", "nested.pbtxt": "nested too deeply"}
     for name, word in words.items():
         with pytest.raises(ModelError, match=word):
             proposed(pool, files / name)
