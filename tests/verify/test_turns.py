@@ -15,7 +15,7 @@ from tfaot_pkg.ground.cache import BuildCache
 from tfaot_pkg.native.cxx.compiler import find_compiler
 from tfaot_pkg.verify.beside import beside
 from tfaot_pkg.verify.latency import Timer, timer
-from tfaot_pkg.verify.turns import Speed, in_turns, kind_of, threshold
+from tfaot_pkg.verify.turns import Speed, Turns, in_turns, kind_of, threshold
 
 SOURCE = Path(__file__).with_name("chain.cpp")
 TARGET = "x86-64-v2"
@@ -44,9 +44,16 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Chain:
     return make
 
 
+WorkFor = Callable[[float], int]
+
+
 @pytest.fixture(scope="module")
-def work_for(chain: Chain, clock: Timer) -> Callable[[float], int]:
-    """Gives the work that takes about so many ns here: a call has a cost of its own."""
+def work_for(chain: Chain, clock: Timer) -> WorkFor:
+    return work_now(chain, clock)
+
+
+def work_now(chain: Chain, clock: Timer) -> WorkFor:
+    """Gives the work that takes about so many ns here and now: a call has a cost of its own."""
     speed = in_turns(chain(10), chain(400), clock, [(TARGET, 1)], patience=0).speeds[0]
     each = (speed.ratio - 1) * speed.before / 390
     return lambda nanoseconds: round(10 + (nanoseconds - speed.before) / each)
@@ -61,21 +68,35 @@ def turns(before: Path, after: Path, clock: Timer) -> Speed:
 @pytest.mark.slow
 @pytest.mark.parametrize(("nanoseconds", "slower"), [(20.0, 1.2), (400.0, 1.1)])
 def test_a_slow_down_is_found_from_the_first_build_on_and_so_is_its_end(
-    nanoseconds: float, slower: float, chain: Chain, clock: Timer, work_for: Callable[[float], int]
+    nanoseconds: float, slower: float, chain: Chain, clock: Timer
 ) -> None:
-    fast, slow = chain(work_for(nanoseconds)), chain(work_for(nanoseconds * slower))
-    for pair, kind, ratio in (((fast, slow), "slower", slower), ((slow, fast), "faster", 1 / slower)):
-        made = in_turns(*pair, clock, [(TARGET, 1)], patience=1)
+    for is_slower in (True, False):
+        made = _slowed(nanoseconds, slower if is_slower else 1 / slower, chain, clock)
         (found,) = made.speeds
         # On a core that others keep busy it may be too noisy to tell, and says so.
+        kind = "slower" if is_slower else "faster"
         assert found.kind == kind or (found.kind == "noisy" and made.load > 0.25), made
-        assert found.ratio == pytest.approx(ratio, abs=0.08)
+        assert found.ratio == pytest.approx(slower if is_slower else 1 / slower, abs=0.08)
+
+
+def _slowed(nanoseconds: float, ratio: float, chain: Chain, clock: Timer) -> Turns:
+    """Turns of two libraries, the faster of which takes about `nanoseconds`, and the second `ratio` times the first."""
+    for _ in range(4):
+        work_for, slower = work_now(chain, clock), max(ratio, 1 / ratio)
+        fast, slow = chain(work_for(nanoseconds)), chain(work_for(nanoseconds * slower))
+        before, after = (fast, slow) if ratio > 1 else (slow, fast)
+        made = in_turns(before, after, clock, [(TARGET, 1)], patience=1)
+        (found,) = made.speeds
+        # The work was chosen at another speed of the core: what took 20 ns takes 12, of which 1.2 times is below the bound.
+        if min(found.before, found.after) == pytest.approx(nanoseconds, rel=0.2):
+            break
+    return made
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("nanoseconds", [20.0, 400.0])
 def test_the_same_library_twice_is_never_slower(
-    nanoseconds: float, chain: Chain, clock: Timer, work_for: Callable[[float], int]
+    nanoseconds: float, chain: Chain, clock: Timer, work_for: WorkFor
 ) -> None:
     library = chain(work_for(nanoseconds))
     assert {turns(library, library, clock).kind for _ in range(5)} <= {"the same", "noisy"}
@@ -85,7 +106,7 @@ def test_the_same_library_twice_is_never_slower(
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("nanoseconds", [20.0, 400.0])
 def test_the_same_library_200_times_gives_no_alarm(
-    nanoseconds: float, chain: Chain, clock: Timer, work_for: Callable[[float], int]
+    nanoseconds: float, chain: Chain, clock: Timer, work_for: WorkFor
 ) -> None:
     library = chain(work_for(nanoseconds))
     assert "slower" not in {turns(library, library, clock).kind for _ in range(200)}
