@@ -178,7 +178,11 @@ def markdown(benches: Sequence[Bench]) -> str:
     for each in benches:
         if each.model == plain_name(each.model):
             lines.append(f"- {each.model}: {each.description}; {each.weights / 1024:.0f} KB of weights.")
-        lines += [f"  - {each.model}: {note}" for note in table.notes(each)]
+        for row in each.engines:
+            if row.is_ours:
+                lines.append(f"  - {each.model}: {row.engine}")
+            elif row.reason:
+                lines.append(f"  - {each.model}: {row.title} not measured: {row.reason[:100]}")
     return "\n".join([*lines, "", "## What was run", "", *how(list(benches))]) + "\n"
 
 
