@@ -51,24 +51,21 @@ def operators(opset: int) -> list[type]:
 
 def _normalizing() -> list[type]:
     """Normalizations that compute in the type of their operand, whatever `stash_type` is: the package knows float32."""
-    from onnx.reference.ops.op_layer_normalization import LayerNormalization as LayerNormalizationOfPackage
-    from onnx.reference.ops.op_rms_normalization import RMSNormalization as RMSNormalizationOfPackage
+    from onnx.reference.ops.op_layer_normalization import LayerNormalization
+    from onnx.reference.ops.op_rms_normalization import RMSNormalization
 
-    class LayerNormalization(LayerNormalizationOfPackage):  # type: ignore[misc]  # its class has no types in tools/stubs
-        op_domain = ""
+    def of_operand(of_package: Any) -> type:
+        class Normalization(of_package):  # type: ignore[misc]  # classes of the package have no types in tools/stubs
+            op_domain = ""
 
-        def _run(self, *given: Array | None, stash_type: int = 1, **more: Any) -> tuple[Array, ...]:
-            found: tuple[Array, ...] = super()._run(*given, stash_type=1, **more)
-            return found
+            def _run(self, *given: Array | None, stash_type: int = 1, **more: Any) -> tuple[Array, ...]:
+                found: tuple[Array, ...] = super()._run(*given, stash_type=1, **more)
+                return found
 
-    class RMSNormalization(RMSNormalizationOfPackage):  # type: ignore[misc]
-        op_domain = ""
+        Normalization.__name__ = of_package.__name__  # the operator's
+        return Normalization
 
-        def _run(self, *given: Array | None, stash_type: int = 1, **more: Any) -> tuple[Array, ...]:
-            found: tuple[Array, ...] = super()._run(*given, stash_type=1, **more)
-            return found
-
-    return [LayerNormalization, RMSNormalization]
+    return [of_operand(LayerNormalization), of_operand(RMSNormalization)]
 
 
 def _of_windows() -> list[type]:

@@ -83,8 +83,9 @@ TFAOT_INLINE Vector expMinusOne(Vector x) {
   return multiplyAdd(scale, inner, scale - 1.0f);
 }
 
-// CPUs of Intel take some 150 cycles for a result that is denormal before it is rounded, also if zero is left: where a function is
-// zero, its last steps get zeros, or it is chosen behind harmless ones. Masked scores of attention are hardly anything else.
+// CPUs of Intel take some 150 cycles for a result that is denormal before it is rounded, also if it becomes zero. So where a function is
+// zero, its last steps are given zeros, or zero is selected after steps on harmless numbers. Scores that a mask of attention hides
+// are hardly anything else.
 
 inline constexpr float kNoExponential = -104.0f;  ///< exp of anything below is zero
 
@@ -153,7 +154,8 @@ TFAOT_INLINE Vector scaledUpTo(float limit, Vector x, Vector value) {
 /// x * sigmoid(x), which is zero below -109.
 TFAOT_INLINE Vector swish(Vector x) {
   const Vector limited = smaller(broadcast(20.0f), larger(broadcast(-110.0f), x));
-  return scaledUpTo(20.0f, x, (x < -109.0f ? x * 0.0f : limited) / scaledDenominator(inverseExponential(limited)));
+  const Vector numerator = x < -109.0f ? x * 0.0f : limited;
+  return scaledUpTo(20.0f, x, numerator / scaledDenominator(inverseExponential(limited)));
 }
 
 /// 1 / (1 + exp(-x)), numerator and denominator divided by 2^64: so nothing overflows if the result is denormal, at the cost
@@ -165,9 +167,9 @@ TFAOT_INLINE Vector sigmoid(Vector x) {
 
 TFAOT_INLINE Vector softplus(Vector x) {
   const Vector e = exponentialOfNegative(-magnitude(x));
-  // Of a smaller number the square is nothing beside it.
-  const Vector squared = e < 0x1p-30f ? zeros() : e;
-  return positivePart(x) + multiplyAdd(squared * squared, polynomial(squared, kLog), e);
+  // The square of a smaller number is lost beside it.
+  const Vector large = e < 0x1p-30f ? zeros() : e;
+  return positivePart(x) + multiplyAdd(large * large, polynomial(large, kLog), e);
 }
 
 /// A square that is rounded, and what the rounding lost.
@@ -218,7 +220,8 @@ TFAOT_INLINE Vector geluTanh(Vector x) {
   // The sum of both is rounded only where this is multiplied by itself.
   const Vector high = multiplyAdd(slope, sum, n * kLn2High), r = high + low;
   const Vector less = high + multiplyAdd(r * r, polynomial(r, kExpOfMinus), low);
-  return scaledUpTo(6.0f, x, (x < -11.0f ? x * 0.0f : limited) / scaledDenominator({bitsAs<Vector>(bitsAs<Unsigned>(rounded) << 23), less}));
+  const Vector numerator = x < -11.0f ? x * 0.0f : limited;  // the result is zero there
+  return scaledUpTo(6.0f, x, numerator / scaledDenominator({bitsAs<Vector>(bitsAs<Unsigned>(rounded) << 23), less}));
 }
 
 /// min(max(x, low), high).

@@ -464,15 +464,19 @@ TFAOT_INLINE void copySteps(std::uint8_t* to, const std::uint8_t* from, std::siz
   for (std::size_t i = 0; i < count; i += kCopied) std::memcpy(to + i, from + i, kCopied);
 }
 
-/// The windows of images, one after the other, as bytes without a sign. They are copied from lines between their padding, some at a
-/// time, which `memory` holds.
+/// The windows of images, one after the other, as bytes without a sign. They are copied from lines between their padding, of which some
+/// at a time are in `scratch`.
 class WindowsInOrder {
  public:
-  WindowsInOrder(const QuantizedConv2d& layer, LinesOfImages all, const std::uint8_t* images, std::uint8_t* memory)
-      : layer_(layer), all_(all), band_(bandOfBytes(layer.window)), lines_(layer, band_.columns, memory),
+  WindowsInOrder(const QuantizedConv2d& layer, LinesOfImages all, const std::uint8_t* images, std::uint32_t* scratch)
+      : layer_(layer), all_(all), band_(bandOfBytes(layer.window)), lines_(layer, band_.columns, reinterpret_cast<std::uint8_t*>(scratch)),
         line_(layer.window.dilationHeight * lines_.sizeOfLine()), apart_(layer.window.dilationWidth * layer.window.channels),
         runs_(layer.window.dilationWidth == 1 ? 1 : layer.window.width),
-        run_((layer.window.dilationWidth == 1 ? layer.window.width : 1) * layer.window.channels), image_(images), next_(all.first) {}
+        run_((layer.window.dilationWidth == 1 ? layer.window.width : 1) * layer.window.channels), image_(images), next_(all.first),
+        behind_(scratch + wordsOfLines(layer.window)) {}
+
+  /// The rest of `scratch`.
+  std::uint32_t* behindLines() const { return behind_; }
 
   /// Writes layer.product.inputs bytes, and up to kCopied of any value behind them.
   TFAOT_INLINE void copyNext(std::uint8_t* to) {
@@ -508,29 +512,23 @@ class WindowsInOrder {
   const std::size_t runs_, run_;    ///< of adjacent bytes in a line of a window, and their size
   const std::uint8_t* image_;
   std::size_t next_, count_ = 0, x_ = 0, y_ = 0;  ///< the line that is copied next; lines of windows that are copied, and the place in them
+  std::uint32_t* const behind_;
 };
-
-/// Calls `run(windows, scratch)` with the windows of a layer and the memory behind their lines.
-template <class Run>
-inline void withWindows(const QuantizedConv2d& layer, LinesOfImages all, const std::uint8_t* in, std::uint32_t* scratch, Run run) {
-  WindowsInOrder windows(layer, all, in, reinterpret_cast<std::uint8_t*>(scratch));
-  run(windows, scratch + wordsOfLines(layer.window));
-}
 
 /// The windows of an image are rows. A window is copied to its place among them, or first behind them if the form rewrites it.
 template <class Form>
 inline void convolveQuantized(const QuantizedConv2d& layer, LinesOfImages all, const std::uint8_t* in, void* out,
                               std::uint32_t* scratch) {
   const std::size_t inputs = layer.product.inputs, count = all.images * all.count * layer.window.outWidth;
-  withWindows(layer, all, in, scratch, [&](WindowsInOrder& windows, std::uint32_t* rows) {
-    auto* const copy = reinterpret_cast<std::uint8_t*>(rows + quantizedDenseScratch(inputs + kCopied));
-    const auto put = [&](std::size_t, std::uint32_t* to) {
-      constexpr bool kIsInPlace = std::is_same_v<Form, InFours>;
-      windows.copyNext(kIsInPlace ? reinterpret_cast<std::uint8_t*>(to) : copy);
-      if constexpr (!kIsInPlace) rewriteRow<Form>(copy, inputs, 0, to);
-    };
-    multiplyQuantized<Form>(layer.product, count, put, out, rows);
-  });
+  WindowsInOrder windows(layer, all, in, scratch);
+  std::uint32_t* const rows = windows.behindLines();
+  auto* const copy = reinterpret_cast<std::uint8_t*>(rows + quantizedDenseScratch(inputs + kCopied));
+  const auto put = [&](std::size_t, std::uint32_t* to) {
+    constexpr bool kIsInPlace = std::is_same_v<Form, InFours>;
+    windows.copyNext(kIsInPlace ? reinterpret_cast<std::uint8_t*>(to) : copy);
+    if constexpr (!kIsInPlace) rewriteRow<Form>(copy, inputs, 0, to);
+  };
+  multiplyQuantized<Form>(layer.product, count, put, out, rows);
 }
 
 /// Whether the CPU has an instruction that adds the products of four bytes.

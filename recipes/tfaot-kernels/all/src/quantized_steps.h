@@ -177,10 +177,10 @@ inline void convolveLinesBySteps(const QuantizedConv2d& layer, LinesOfImages all
 inline void convolveBySteps(const QuantizedConv2d& layer, LinesOfImages lines, const std::uint8_t* in, void* out,
                             std::uint32_t* scratch) {
   if (BandOfSteps(layer.window).isInPlace) return convolveLinesBySteps(layer, lines, in, out, scratch);
-  withWindows(layer, lines, in, scratch, [&](WindowsInOrder& windows, std::uint32_t* rows) {
-    const auto put = [&](std::size_t, std::uint8_t* to) { windows.copyNext(to); };
-    multiplyBySteps(layer.product, lines.images * lines.count * layer.window.outWidth, 0, put, out, rows, kCopied);
-  });
+  WindowsInOrder windows(layer, lines, in, scratch);
+  const std::size_t count = lines.images * lines.count * layer.window.outWidth;
+  const auto put = [&](std::size_t, std::uint8_t* to) { windows.copyNext(to); };
+  multiplyBySteps(layer.product, count, 0, put, out, windows.behindLines(), kCopied);
 }
 
 /// Whether steps are faster than pairs: fewer rows are no block.

@@ -102,14 +102,13 @@ inline void convolveByTiles(const QuantizedConv2d& layer, LinesOfImages lines, c
                             std::uint32_t* scratch) {
   const CopiedBand band = bandOfBytes(layer.window);
   if (band.isInPlace) return convolveLines<Tiles>(layer, band, lines, in, static_cast<char*>(out), scratch);
-  withWindows(layer, lines, in, scratch, [&](WindowsInOrder& windows, std::uint32_t* rows) {
-    const std::size_t inputs = layer.product.inputs, count = lines.images * lines.count * layer.window.outWidth;
-    const auto put = [&](std::size_t, std::uint8_t* to) {
-      windows.copyNext(to);
-      std::memset(to + inputs, 0, kCopied);  // next to the weights of other columns
-    };
-    multiplyCopied<Tiles>(layer.product, count, put, out, rows, kCopied);
-  });
+  WindowsInOrder windows(layer, lines, in, scratch);
+  const std::size_t inputs = layer.product.inputs, count = lines.images * lines.count * layer.window.outWidth;
+  const auto put = [&](std::size_t, std::uint8_t* to) {
+    windows.copyNext(to);
+    std::memset(to + inputs, 0, kCopied);  // a tile multiplies it with weights of other columns
+  };
+  multiplyCopied<Tiles>(layer.product, count, put, out, windows.behindLines(), kCopied);
 }
 
 /// Whether tiles are faster: a single row reads each weight once in either way, and tiles cost 0.1 us at first.
