@@ -1,5 +1,5 @@
-// A stand-in for the library of a program: WORK multiplications, each of which waits for the one before, so that a call
-// takes a time that is proportional to WORK on any CPU.
+// A stand-in for the library of a program: WORK multiplications, each of which waits for the one before, also for that of
+// the call before, and no branch that a CPU could predict wrongly: a call takes a time that is linear in WORK.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -13,6 +13,8 @@
 #ifndef WORK
 #define WORK 1
 #endif
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
 
 struct tfaot_instance {
   int unused;
@@ -38,14 +40,12 @@ tfaot_status create(const char*, tfaot_instance** instance, char*, size_t) {
 
 void destroy(tfaot_instance* instance) { std::free(instance); }
 
+std::uint64_t value = 3;  // odd for ever: never 0
+
 tfaot_status run(tfaot_instance*, int64_t rows, const void* const* inputs, void* const* outputs) {
   for (int64_t row = 0; row < rows; ++row) {
     const float x = static_cast<const float*>(inputs[0])[row];
-    std::uint64_t value = x > 0 ? 3 : 5;
-    for (int i = 0; i < WORK; ++i) {
-      value *= 0x9E3779B97F4A7C15;
-      asm volatile("" : "+r"(value));
-    }
+    asm volatile(".rept " TEXT(WORK) "\n imul %1, %0\n .endr" : "+r"(value) : "r"(UINT64_C(0x9E3779B97F4A7C15)));
     static_cast<float*>(outputs[0])[row] = FACTOR * x + (value == 0 ? 1 : 0);
   }
   return TFAOT_OK;
