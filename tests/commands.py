@@ -1,4 +1,7 @@
-"""`tfaot-pkg` as a process of its own, which starts without loading Python's modules anew (tests/command_server.py)."""
+"""`tfaot-pkg` as a process of its own, which starts without loading Python's modules anew (tests/command_server.py).
+
+Or in the process of the tests, whose errors it raises.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,22 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
+from typer.testing import CliRunner, Result
+
+from tfaot_pkg.cli.app import app
+from tfaot_pkg.cli.command import said
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 # What Python and typer read while they start: a command with other values than ours is started anew.
 _OF_START = ("PYTHON", "LC_", "LANG", "TERM", "COLUMNS", "NO_COLOR", "FORCE_COLOR", "TYPER_", "_TYPER", "PATH", "LD_")
 _Environment = Mapping[str, str]
+
+
+def invoked(words: Sequence[str]) -> Result:
+    """`tfaot-pkg WORDS` in this process. Raises TfaotError."""
+    said.forget()
+    return CliRunner().invoke(app, words, catch_exceptions=False)
 
 
 def run_command(

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import completed, run_command
+from tfaot_pkg.cli.app import run
 from tfaot_pkg.registry.folder import FolderRegistry
 
 pytestmark = pytest.mark.slow
@@ -53,6 +54,16 @@ def test_what_a_program_started_ends_with_it_after_its_time(tmp_path: Path) -> N
     while is_running(started):
         assert time.monotonic() < deadline, "it goes on"
         time.sleep(0.05)
+
+
+def test_flags_end_with_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A process may run several."""
+    words = ["show", "nosuch", "--registry", str(tmp_path / "none")]
+    code = run([*words, "--json", "--debug"])
+    assert '"error"' in capsys.readouterr().out
+    assert run(words) == code
+    printed = capsys.readouterr()
+    assert not printed.out and printed.err.startswith("error: ") and "Traceback" not in printed.err
 
 
 def is_running(process: int) -> bool:

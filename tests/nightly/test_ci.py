@@ -18,10 +18,9 @@ import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
-from typer.testing import CliRunner
 
+from tests.commands import invoked
 from tests.wording import reported
-from tfaot_pkg.cli.app import app
 from tfaot_pkg.errors import ConanError, SpecError
 from tfaot_pkg.nightly.ci import Job, Remote, System, render
 from tfaot_pkg.nightly.ci_workers import BatchSystem, WorkerJob, render_workers
@@ -390,13 +389,12 @@ def repository(tmp_path: Path, tfaot_home: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_command_writes_what_it_would_print(repository: Path) -> None:
-    runner = CliRunner()
     with reported(ConanError):
-        runner.invoke(app, ["nightly", "ci", "github"], catch_exceptions=False)
+        invoked(["nightly", "ci", "github"])
     know_the_remote()
-    shown = runner.invoke(app, ["nightly", "ci", "github", "--at", "23:05"], catch_exceptions=False)
+    shown = invoked(["nightly", "ci", "github", "--at", "23:05"])
     path = ".github/workflows/nightly.yml"
-    done = runner.invoke(app, ["nightly", "ci", "github", "--at", "23:05", "-o", path], catch_exceptions=False)
+    done = invoked(["nightly", "ci", "github", "--at", "23:05", "-o", path])
     assert done.stdout == f"{path}\n"
     text = (repository / path).read_text()
     assert text == shown.stdout
@@ -407,12 +405,12 @@ def test_the_command_writes_what_it_would_print(repository: Path) -> None:
 
 def know_the_remote() -> None:
     argv = ["conan-remote", "add", "hep-models", "http://conan.example.org", "--allow-http"]
-    assert CliRunner().invoke(app, argv, catch_exceptions=False).exit_code == 0
+    assert invoked(argv).exit_code == 0
 
 
 def test_units_are_two_files_in_a_folder_with_whole_paths(repository: Path) -> None:
     know_the_remote()
-    CliRunner().invoke(app, ["nightly", "ci", "systemd", "-o", "units"], catch_exceptions=False)
+    invoked(["nightly", "ci", "systemd", "-o", "units"])
     service = (repository / "units/tfaot-nightly.service").read_text()
     assert f"nightly run {repository}/registry/registry.yaml --state {repository}/build/nightly-state" in service
     assert "OnCalendar=*-*-* 01:17:00 UTC" in (repository / "units/tfaot-nightly.timer").read_text()
@@ -420,4 +418,4 @@ def test_units_are_two_files_in_a_folder_with_whole_paths(repository: Path) -> N
 
 def test_a_ci_job_cannot_reach_out_of_the_checkout(repository: Path) -> None:
     with reported(SpecError):
-        CliRunner().invoke(app, ["nightly", "ci", "gitlab", "--state", "/var/nightly"], catch_exceptions=False)
+        invoked(["nightly", "ci", "gitlab", "--state", "/var/nightly"])

@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.catalogue.registries import entry_of, publish
+from tests.commands import invoked
 from tests.nightly.nights import coordinator, home_of, stub, stub_decision
 from tests.nightly.plans import DEFINITION, Lab, said
 from tests.nightly.reports import FIRST, add_night, outcome, task
-from tfaot_pkg.cli.app import app
 from tfaot_pkg.nightly.depends import Dependent
 from tfaot_pkg.nightly.report.comparison import blast_radius
 from tfaot_pkg.nightly.run import FAILED
@@ -111,7 +110,7 @@ def failed(tmp_path: Path) -> Path:
 
 
 def hits(definition: Path) -> list[str]:
-    done = CliRunner().invoke(app, ["nightly", "report", str(definition), "-o", str(definition.parent / "site")])
+    done = invoked(["nightly", "report", str(definition), "-o", str(definition.parent / "site")])
     assert done.exit_code == FAILED
     (found,) = json.loads((definition.parent / "site/report.json").read_text())["tasks"]
     return list(found["hits"])

@@ -18,13 +18,11 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, Envelope, LoginPassword, Session
 from prometheus_client.parser import text_string_to_metric_families
-from typer.testing import CliRunner
 
+from tests.commands import invoked
 from tests.nightly.reports import FIRST, HOSTILE, add_night, outcome, task, two_nights
 from tests.source.conftest import certificate  # noqa: F401 (a fixture)
 from tests.wording import reported
-from tfaot_pkg.cli.app import app
-from tfaot_pkg.cli.command import said
 from tfaot_pkg.errors import SpecError, StorageError
 from tfaot_pkg.nightly.state import Gate, State, Verdict
 
@@ -72,11 +70,6 @@ class _Controller(Controller):
 
 
 Server = Callable[..., int]
-
-
-@pytest.fixture(autouse=True)
-def _text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(said, "json", False)  # what --json makes it is for one test only
 
 
 @pytest.fixture
@@ -147,7 +140,7 @@ def define(tmp_path: Path) -> Callable[[str], Path]:
 
 def notify(definition: Path, *options: str) -> tuple[int, str]:
     words = ["nightly", "report", str(definition), "--notify", *options]
-    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    done = invoked(words)
     return done.exit_code, done.stdout
 
 
@@ -335,9 +328,7 @@ def test_a_definition_without_notify_and_damaged_memory_are_errors(
 
 def test_metrics_are_read_by_prometheus_own_parser(tmp_path: Path, define: Callable[[str], Path]) -> None:
     two_nights(tmp_path / "nightly-state")
-    CliRunner().invoke(
-        app, ["nightly", "report", str(define("webhooks: [https://a.example/]"))], catch_exceptions=False
-    )
+    invoked(["nightly", "report", str(define("webhooks: [https://a.example/]"))])
     text = next((tmp_path / "nightly-state").glob("nights/2026-11-04.1/report/metrics.prom")).read_text()
     found = {each.name: each.samples for each in text_string_to_metric_families(text)}
     assert {each.labels["outcome"]: each.value for each in found["tfaot_night_tasks"]}["build failed"] == 2

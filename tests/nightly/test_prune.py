@@ -7,14 +7,12 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.commands import invoked
 from tests.nightly.nights import Seen, coordinator, home_of, stub, stub_decision
 from tests.nightly.plans import DAY, SPEC, Lab
 from tests.nightly.reports import FIRST, add_night, outcome, summary, task
 from tests.wording import reported
-from tfaot_pkg.cli.app import app
-from tfaot_pkg.cli.command import said
 from tfaot_pkg.errors import RegistryError, StorageError
 from tfaot_pkg.ground.documents import plain
 from tfaot_pkg.nightly.prune import Pruned, prune
@@ -212,16 +210,15 @@ def definition(tmp_path: Path) -> Path:
 
 
 def tfaot(*words: str | Path) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, ["nightly", *map(str, words)], catch_exceptions=False)
+    done = invoked(["nightly", *map(str, words)])
     return done.exit_code, done.stdout, done.stderr
 
 
-def test_the_command_says_what_goes_before_it_goes(definition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_says_what_goes_before_it_goes(definition: Path) -> None:
     code, out, _ = tfaot("prune", definition, "--keep", "1", "--dry-run")
     assert code == 0
     assert out.startswith("would be removed: 3 nights (2026-10-20.1 to 2026-10-22.1) and 0 results, ")
     assert out.endswith("; 1 night kept\n")
-    monkeypatch.setattr(said, "json", False)  # what it becomes is for this test only
     code, out, _ = tfaot("prune", definition, "--keep", "3", "--json")
     assert {**json.loads(out), "size": 0} == {
         "nights": ["2026-10-20.1"], "results": [], "kept": ["2026-10-21.1", "2026-10-22.1", "2026-10-23.1"],

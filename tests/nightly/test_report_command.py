@@ -7,14 +7,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.catalogue.registries import entry_of, publish
+from tests.commands import invoked
 from tests.nightly.reports import FIRST, HOSTILE, add_night, comparison, figures, outcome, task, two_nights
 from tests.wording import reported
 from tfaot_pkg.catalogue.render import FOLDER, NIGHTLY, render
-from tfaot_pkg.cli.app import app
-from tfaot_pkg.cli.command import said
 from tfaot_pkg.errors import StorageError
 from tfaot_pkg.nightly.state import State
 from tfaot_pkg.registry.folder import FolderRegistry
@@ -30,7 +28,7 @@ def definition(tmp_path: Path) -> Path:
 
 
 def report(definition: Path, *options: str) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["nightly", "report", str(definition), *options], catch_exceptions=False)
+    done = invoked(["nightly", "report", str(definition), *options])
     return done.exit_code, done.stdout
 
 
@@ -50,8 +48,7 @@ def test_the_last_night_is_told_in_short_and_written_beside_its_plan(definition:
     assert "\x1b" not in text and "\u202e" not in text, "a terminal obeys what a build said"
 
 
-def test_json_and_other_places_and_nights(definition: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(said, "json", False)  # what it becomes is for this test only
+def test_json_and_other_places_and_nights(definition: Path, tmp_path: Path) -> None:
     two_nights(tmp_path / "elsewhere")
     options = (
         "--state",
@@ -79,14 +76,14 @@ def test_two_nights_are_compared_task_by_task(definition: Path, tmp_path: Path) 
     beside = [comparison(slow, ratio=1.4)]
     add_night(state, FIRST + timedelta(days=1), after, tasks=[nine, ten, slow], comparisons=beside)
     names = [night.name for night in state.nights()]
-    done = CliRunner().invoke(app, ["nightly", "diff", *names, str(definition)], catch_exceptions=False)
+    done = invoked(["nightly", "diff", *names, str(definition)])
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     assert [line.partition("@")[0] for line in lines] == ["model_9", "old", "slow"]
     assert "-> build failed" in lines[0] and lines[1].endswith("-> not planned")
     told = "size: 100 kB -> 150 kB; beside 1.0.0+tf2.17.1.b1: slower: x86-64-v3, batch size 1: 5 µs -> 7 µs, in turns"
     assert told in lines[2]
-    same = CliRunner().invoke(app, ["nightly", "diff", names[0], names[0], str(definition)], catch_exceptions=False)
+    same = invoked(["nightly", "diff", names[0], names[0], str(definition)])
     assert "the same outcomes" in same.stdout
 
 

@@ -17,7 +17,6 @@ from tests.registry.tiny import tiny_files
 from tests.remote.faulty import Clocks, FaultyServer, faulty_server
 from tests.source.conftest import certificate
 from tfaot_pkg.cli import app
-from tfaot_pkg.cli.command import said
 from tfaot_pkg.ground.documents import iso
 from tfaot_pkg.registry.commit import open_keys
 from tfaot_pkg.registry.folder import FolderRegistry
@@ -132,7 +131,6 @@ def cli(tfaot_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def run(*arguments: str | Path) -> Done:
-        said.json = said.verbose = said.debug = False
         capsys.readouterr()
         clocks.renew()
         code = app.run([str(argument) for argument in arguments])

@@ -73,7 +73,7 @@ def test_twice_and_half_the_time_are_told(
 ) -> None:
     """A change that no other program and no other speed of the core can hide: small ones are for an idle machine."""
     before, after = chain(work_for(nanoseconds)), chain(work_for(nanoseconds * ratio))
-    kinds = []
+    kinds = list[str]()
     while len(kinds) < 4 and set(kinds) <= {"noisy"}:
         found = turns(before, after, clock)
         kinds.append(found.kind)

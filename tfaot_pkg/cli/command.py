@@ -48,6 +48,10 @@ class Said:
     verbose: bool = False
     debug: bool = False
 
+    def forget(self) -> None:
+        """A command line begins without any: a process may run several (cms_tfaot)."""
+        self.json = self.verbose = self.debug = False
+
 
 # A global, because run.py also reports errors of a command line that could not be parsed, and so has no session.
 said = Said()

@@ -37,6 +37,7 @@ def run_program(commands: typer.Typer, *, program: str) -> NoReturn:
 
 def run_commands(commands: typer.Typer, arguments: list[str], *, program: str) -> int:
     """Run a command line; the exit code. Every expected failure is a message on standard error."""
+    said.forget()
     take_signals()
     # A terminal's encoding may lack letters of a package's description, which must not end a command.
     for stream in (sys.stdout, sys.stderr):
