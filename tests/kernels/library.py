@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tests.kernels.machines import Buffer, Floats, Machine
 from tfaot_pkg.compiler.attributes import Quantized
-from tfaot_pkg.compiler.bfloat16 import BLOCK, block_of_window
+from tfaot_pkg.compiler.bfloat16 import BLOCK, Windows, windows_of
 from tfaot_pkg.compiler.bfloat16 import packed as packed_bfloat16
 from tfaot_pkg.compiler.narrow import packed_narrow
 from tfaot_pkg.compiler.pruned import kept, listed
@@ -269,10 +269,10 @@ class Shape:
         return _Window(*self.size, self.channels, *self.out, *self.kernel, *self.stride, *self.dilation, *self.before)
 
     @property
-    def block(self) -> int:
-        """Inputs whose products a layer of bfloat16 adds at a time."""
+    def of_bfloat16(self) -> Windows:
+        """How a layer of bfloat16 reads them."""
         window = self.window()
-        return block_of_window([getattr(window, field[0]) for field in window._fields_])
+        return windows_of([getattr(window, field[0]) for field in window._fields_])
 
     def over_spread(self) -> Shape:
         """The same over images with zeros between pixels, stride - 1 of them."""
@@ -417,7 +417,9 @@ class Kernels:
         form: Bfloat16Form = Bfloat16Form.FASTEST,
     ) -> Floats:
         """The same of the windows of images."""
-        product, _held = self._bfloat16(filters.reshape(-1, filters.shape[3]), bias, activation, parts, shape.block)
+        read = shape.of_bfloat16
+        weights = read.filled(filters, 2).reshape(-1, filters.shape[3])
+        product, _held = self._bfloat16(weights, bias, activation, parts, read.block)
         layer = _Bfloat16Conv2d(shape.window(), product)
         scratch = self._scratch("bfloat16_conv2d_scratch", layer.window, parts)
         data, out = self._in(images), self._out(len(images), *shape.out, filters.shape[3])

@@ -257,6 +257,8 @@ _WINDOWS = {
         size=(9, 35), channels=10, kernel=(3, 2), stride=(2, 2), dilation=(2, 1), before=(2, 0), after=(1, 1)
     ),
     "of too small blocks": Shape(size=(6, 18), channels=2, kernel=(3, 3)),
+    "of colours, with strides": Shape(size=(21, 37), channels=3, kernel=(7, 7), stride=(2, 2), before=(3, 3)),
+    "of an odd number of channels": Shape(size=(5, 19), channels=33, kernel=(3, 2), before=(1, 1), after=(1, 0)),
     "of lines in parts": Shape(size=(40, 70), channels=16, kernel=(3, 3), before=(1, 1), after=(1, 1)),
 }
 
@@ -272,8 +274,9 @@ def _assert_convolution(kernels: Kernels, shape: Shape, parts: int) -> None:
     for filters in (1, 18):
         images = _numbers(random, 2, *shape.size, shape.channels)
         weights, bias = _numbers(random, *shape.kernel, shape.channels, filters), _numbers(random, filters)
-        windows = shape.patches(images.astype(np.float64), 0.0).reshape(2 * np.prod(shape.out), -1)
-        wanted = products(windows.astype(np.float32), weights.reshape(-1, filters), shape.block, parts) + bias
+        read, rows = shape.of_bfloat16, 2 * np.prod(shape.out)
+        windows = read.filled(shape.patches(images.astype(np.float64), 0.0), 5).reshape(rows, -1).astype(np.float32)
+        wanted = products(windows, read.filled(weights, 2).reshape(-1, filters), read.block, parts) + bias
         for form in Bfloat16Form:
             found = kernels.bfloat16_conv2d(shape, images, weights, bias, parts=parts, form=form)
             _same(found.reshape(-1, filters), wanted)

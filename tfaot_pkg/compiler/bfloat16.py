@@ -7,6 +7,7 @@ be sums of two or three such numbers, their parts (decision 120).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,19 +57,33 @@ def in_parts(numbers: Array, count: int) -> list[NDArray[np.float32]]:
     return [*found, rounded(rest)]
 
 
-def block_of_window(window: Sequence[int]) -> int:
-    """blockOfBfloat16: inputs whose products a convolution adds at a time, by the numbers of its Window (kernels.h).
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """How a convolution reads its windows: inputs whose products it adds at a time, and numbers of a pixel."""
 
-    Lines of windows that are multiples of two adjacent inputs consist of equal blocks, if these have at least half of
-    BLOCK. Windows of one pixel are rows of a dense layer.
+    block: int
+    channels: int
+
+    def filled(self, numbers: Array, axis: int) -> Array:
+        """With zeros for the channels that only the windows have."""
+        behind = [(0, self.channels - numbers.shape[axis] if each == axis else 0) for each in range(numbers.ndim)]
+        return np.pad(numbers, behind)
+
+
+def windows_of(window: Sequence[int]) -> Windows:
+    """blockOfBfloat16 and channelsOfBfloat16, by the numbers of a Window (kernels.h).
+
+    Lines of windows whose inputs are adjacent consist of equal blocks, if these have at least a quarter of BLOCK, and
+    of an even number of channels. Windows of one pixel are rows of a dense layer.
     """
     _, _, channels, _, _, lines, width, _, _, _, apart, *_ = window
-    line = width * channels
-    if line % 2 or apart != 1 != width or lines * width == 1:
-        return BLOCK
+    copied, even = Windows(BLOCK, channels), channels + channels % 2
+    if apart != 1 != width or lines * width == 1:
+        return copied
+    line = width * even
     parts = next(count for count in range(-(-line // BLOCK), line + 1) if line // 2 % count == 0)
     block = line // parts
-    return block if 2 * block >= BLOCK or lines * parts == 1 else BLOCK
+    return Windows(block, even) if 4 * block >= BLOCK or lines * parts == 1 else copied
 
 
 def packed(weights: Array, block: int = BLOCK, parts: int = 1) -> NDArray[np.uint32]:

@@ -175,25 +175,25 @@ def inputs_of(emitter: Emitter, operation: Operation) -> int:
 
 def bfloat16_dense(emitter: Emitter, operation: Operation) -> str:
     inputs, rows = inputs_of(emitter, operation), Shape("f32", operation.shape.sizes[:-1]).elements
-    parts = parts_of(operation)
+    parts, weights = parts_of(operation), literal(emitter.known[operation.operands[1]]).reshape(inputs, -1)
     check = f"bfloat16DenseScratch({inputs}, {parts})"
-    return _bfloat16(emitter, operation, "bfloat16Dense", "", rows, _bfloat16_rows(inputs, parts), check)
+    return _bfloat16(emitter, operation, "bfloat16Dense", "", weights, rows, _bfloat16_rows(inputs, parts), check)
 
 
 def bfloat16_conv2d(emitter: Emitter, operation: Operation) -> str:
-    window, filters = Conv2d.of(operation).window, emitter.known[operation.operands[1]].shape
-    if has_one_pixel(window, filters):
+    window, filters = Conv2d.of(operation).window, literal(emitter.known[operation.operands[1]])
+    if has_one_pixel(window, emitter.known[operation.operands[1]].shape):
         return bfloat16_dense(emitter, operation)
     known = {name: as_size(number).constant for name, number in named(window).items()}
     text, parts = f"{{{', '.join(map(str, known.values()))}}}", parts_of(operation)
-    check, batch, block = (
-        f"bfloat16Conv2dScratch({text}, {parts})",
-        operation.shape.sizes[0],
-        bfloat16.block_of_window([*known.values()]),
-    )
-    emitter.remark(f"static_assert(blockOfBfloat16({text}) == {block});")
-    needed = parts * -(-_band(known) // (2 * PANEL)) * PANEL + _bfloat16_rows(inputs_of(emitter, operation), parts)
-    return _bfloat16(emitter, operation, "bfloat16Conv2d", text, batch, needed, check, block)
+    read = bfloat16.windows_of([*known.values()])
+    weights = read.filled(filters, 2).reshape(-1, filters.shape[3])
+    emitter.remark(f"static_assert(blockOfBfloat16({text}) == {read.block});")
+    emitter.remark(f"static_assert(channelsOfBfloat16({text}) == {read.channels});")
+    needed = parts * -(-_band({**known, "channels": read.channels}) // (2 * PANEL)) * PANEL
+    needed += _bfloat16_rows(len(weights), parts)
+    check, batch = f"bfloat16Conv2dScratch({text}, {parts})", operation.shape.sizes[0]
+    return _bfloat16(emitter, operation, "bfloat16Conv2d", text, weights, batch, needed, check, read.block)
 
 
 def _bfloat16_rows(inputs: int, parts: int) -> int:
@@ -216,18 +216,20 @@ def _bfloat16(
     operation: Operation,
     function: str,
     window: str,
+    weights: NDArray[np.generic],
     batch: Size,
     needed: int,
     check: str,
     block: int = bfloat16.BLOCK,
 ) -> str:
-    """A call of `function`, with `needed` words of memory, which C++ compares with `check`."""
+    """A call of `function`, with `needed` words of memory, which C++ compares with `check`.
+
+    `weights`: (inputs, outputs).
+    """
     emitter.uses_tiles = True
-    inputs, source = inputs_of(emitter, operation), emitter.stored(operation.operands[0])
-    weights = literal(emitter.known[operation.operands[1]]).reshape(inputs, -1)
+    (inputs, outputs), source = weights.shape, emitter.stored(operation.operands[0])
     parts = parts_of(operation)
     packed = emitter.constants.place(bfloat16.packed(weights, block, parts))
-    outputs = weights.shape[1]
     bias = _bias(emitter, operation, outputs)
     target, work = emitter.target(operation), emitter.buffer("u32", Size(needed))
     emitter.touch(source)

@@ -23,7 +23,7 @@ from tfaot_pkg.compiler.attributes import (
     TransposedConv2d,
     parts_of,
 )
-from tfaot_pkg.compiler.bfloat16 import block_of_window, products
+from tfaot_pkg.compiler.bfloat16 import products, windows_of
 from tfaot_pkg.compiler.meanings import Run, windows
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Operation
 from tfaot_pkg.ground.arrays import Array
@@ -149,9 +149,10 @@ def bfloat16_conv2d(run: Run, operation: Operation, image: Array, filters: Array
     window = run.at.numbers(Conv2d.of(operation).window)
     sides = [whole, *_sides(window), whole]
     seen = windows(image, sides, 0)[:, :, :, :, 0, :, :, 0]  # NHWC, then the window
-    rows = seen.transpose(0, 1, 2, 4, 5, 3).reshape(-1, filters[..., 0].size)
-    matrix, block = filters.reshape(len(rows[0]), -1), block_of_window(window)
-    sums = products(rows, matrix, block, parts_of(operation))
+    read = windows_of(window)
+    matrix = read.filled(filters, 2).reshape(-1, filters.shape[3])
+    rows = read.filled(seen.transpose(0, 1, 2, 4, 5, 3), 5).reshape(-1, len(matrix))
+    sums = products(rows, matrix, read.block, parts_of(operation))
     return _of_bfloat16(operation, sums, biases).reshape(run.sizes(operation))
 
 

@@ -25,8 +25,9 @@ def in_bfloat16(look: Look, operation: Operation) -> Operation | None:
 def in_parts(look: Look, operation: Operation, parts: int) -> Operation | None:
     """A layer whose numbers are sums of `parts` numbers of bfloat16.
 
-    Layers with fewer inputs than products are added at a time would be mostly zeros, and stay float32. So do those with
-    several parts of a weight that is not finite: a product of zeros with it would be NaN.
+    Layers with fewer inputs than products are added at a time would be mostly zeros, and stay float32; windows, which
+    are read in place, need half as many. So do those with several parts of a weight that is not finite: a product of
+    zeros with it would be NaN.
     """
     if operation.opcode not in ("conv2d", "conv2d_max_pool", "dense"):
         return None
@@ -38,11 +39,12 @@ def in_parts(look: Look, operation: Operation, parts: int) -> Operation | None:
     if operation.opcode == "dense":
         matrix = weights if Dense.of(operation).weights_axis == 0 else weights.T
         return _dense(look, operation, np.ascontiguousarray(matrix), parts) if _pays(*matrix.shape) else None
-    return _conv2d(look, operation, parts) if _pays(math.prod(weights.shape[:3]), weights.shape[3]) else None
+    least = BLOCK if math.prod(weights.shape[:2]) == 1 else BLOCK // 2
+    return _conv2d(look, operation, parts) if _pays(math.prod(weights.shape[:3]), weights.shape[3], least) else None
 
 
-def _pays(inputs: int, outputs: int) -> bool:
-    return inputs >= BLOCK and outputs > _FEW
+def _pays(inputs: int, outputs: int, least: int = BLOCK) -> bool:
+    return inputs >= least and outputs > _FEW
 
 
 def _dense(look: Look, operation: Operation, matrix: Array, parts: int) -> Operation:

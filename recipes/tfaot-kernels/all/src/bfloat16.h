@@ -261,13 +261,36 @@ inline void denseBfloat16(const Dispatch& dispatch, const Bfloat16Dense& layer, 
   multiplyBfloat16<Form>(dispatch, layer, batch, put, out, scratch);
 }
 
-/// Lines of an image from line `top` on, which may lie before it, rounded and between zeros, `columns` pixels each.
+/// Pixels, each of which is filled up with zeros to `filled` numbers.
+template <class Form, std::size_t kParts>
+inline void roundPixels(const float* from, std::size_t pixels, std::size_t channels, std::size_t filled, typename Form::Element* to,
+                        std::size_t apart) {
+  using Element = typename Form::Element;
+  const std::size_t whole = channels / kLanes * kLanes, rest = channels - whole;
+  for (; pixels > 0; --pixels, from += channels, to += filled) {
+    roundInParts<Form, kParts>(from, whole, to, apart);
+    const auto put = [&](auto rounded, Element* at) { Form::put(rounded, filled - whole, at); };
+    split<Form, kParts>(loadFirst(from + whole, rest), to + whole, apart, put);
+  }
+}
+
+/// The same, in parts.
 template <class Form>
-inline void putLines(const Window& window, std::size_t columns, const InputParts& parts, const float* image, std::size_t top,
+inline void putPixels(const InputParts& parts, const float* from, std::size_t pixels, std::size_t channels, std::size_t filled,
+                      typename Form::Element* to) {
+  if (filled == channels) return putRounded<Form>(parts, from, pixels * channels, to);
+  if (parts.count == 1) return roundPixels<Form, 1>(from, pixels, channels, filled, to, 0);
+  if (parts.count == 2) return roundPixels<Form, 2>(from, pixels, channels, filled, to, parts.apart);
+  roundPixels<Form, kMostParts>(from, pixels, channels, filled, to, parts.apart);
+}
+
+/// Lines of an image from line `top` on, which may lie before it, rounded and between zeros, as a band has them.
+template <class Form>
+inline void putLines(const Window& window, const CopiedBand& band, const InputParts& parts, const float* image, std::size_t top,
                      std::size_t lines, typename Form::Element* to) {
-  const std::size_t channels = window.channels, size = columns * channels;
-  const std::size_t left = (window.padLeft < columns ? window.padLeft : columns) * channels;
-  const std::size_t seen = size - left < window.inWidth * channels ? size - left : window.inWidth * channels;
+  const std::size_t channels = band.channels, size = band.columns * channels;
+  const std::size_t before = window.padLeft < band.columns ? window.padLeft : band.columns, left = before * channels;
+  const std::size_t pixels = band.columns - before < window.inWidth ? band.columns - before : window.inWidth, seen = pixels * channels;
   for (std::size_t i = 0; i < lines; ++i, to += size) {
     const std::size_t line = top + i;  // modulo 2^64: what lies before the image is beyond its size
     if (line >= window.inHeight) {
@@ -275,7 +298,7 @@ inline void putLines(const Window& window, std::size_t columns, const InputParts
       continue;
     }
     putZeros(parts, left, to);
-    putRounded<Form>(parts, image + line * window.inWidth * channels, seen, to + left);
+    putPixels<Form>(parts, image + line * window.inWidth * window.channels, pixels, window.channels, channels, to + left);
     putZeros(parts, size - left - seen, to + left + seen);
   }
 }
@@ -311,7 +334,7 @@ inline void visitBands(const Window& window, const CopiedBand& band, const Input
     for (std::size_t first = all.first, count; first < end; first += count) {
       count = end - first < band.lines ? end - first : band.lines;
       const std::size_t seen = (count - 1) * window.strideHeight + reach(window.height, window.dilationHeight);
-      putLines<Form>(window, band.columns, parts, in, first * window.strideHeight - window.padTop, seen, lines);
+      putLines<Form>(window, band, parts, in, first * window.strideHeight - window.padTop, seen, lines);
       run(count);
     }
   }
@@ -325,7 +348,7 @@ inline void convolveBfloat16(const Dispatch& dispatch, const Bfloat16Conv2d& lay
   const Window& window = layer.window;
   const CopiedBand band = bandOfBfloat16(window);
   auto* const lines = reinterpret_cast<Element*>(scratch);
-  const std::size_t channels = window.channels, lineSize = band.columns * channels, words = wordsOfBand(band);
+  const std::size_t channels = band.channels, lineSize = band.columns * channels, words = wordsOfBand(band);
   const InputParts parts{layer.product.parts, words * (sizeof(float) / sizeof(Element))};
   if (band.isInPlace) {
     const Tiling tiling = withParts(tilingOfLines(window, band, sizeof(Element)), parts.count, words * sizeof(float));

@@ -194,7 +194,7 @@ inline void multiplyRows(Product& product, const std::uint8_t* in, std::size_t s
 
 /// The windows of copied lines, whose numbers have so many bytes.
 inline Tiling tilingOfLines(const Window& window, const CopiedBand& band, std::size_t bytesOfNumber) {
-  const std::size_t pixel = window.channels * bytesOfNumber, down = window.dilationHeight * band.columns * pixel;
+  const std::size_t pixel = band.channels * bytesOfNumber, down = window.dilationHeight * band.columns * pixel;
   return {window.strideWidth * pixel, window.height, down, band.blocks, band.fours, window.height * band.blocks * band.fours * kPanel * 4};
 }
 

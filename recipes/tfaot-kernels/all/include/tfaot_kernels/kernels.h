@@ -336,13 +336,16 @@ void bfloat16Dense(const Bfloat16Dense& layer, std::size_t batch, const float* i
 
 /// A convolution of the same kind: the windows of an image, height x width x channels numbers each, are the inputs of a dense
 /// layer. Padding counts as zeros. Products are added blockOfBfloat16(window) at a time, and packed weights have zeros up to a multiple
-/// of this: 32, or fewer if windows are read in place and 32 do not divide their lines.
+/// of this: 32, or fewer if windows are read in place and 32 do not divide their lines. If they are, and channels are odd, each pixel
+/// has a zero more, for which the packed weights have zeros as well (channelsOfBfloat16).
 struct Bfloat16Conv2d {
   Window window;
   Bfloat16Dense product;  ///< of the filters, height x width x channels by their number
 };
 
 constexpr std::size_t blockOfBfloat16(const Window& window) noexcept;
+
+constexpr std::size_t channelsOfBfloat16(const Window& window) noexcept;
 
 constexpr std::size_t bfloat16Conv2dScratch(const Window& window, std::size_t parts) noexcept;
 

@@ -195,36 +195,43 @@ constexpr std::size_t quantizedDenseScratch(std::size_t inputs) noexcept {
 struct CopiedBand {
   std::size_t tilesOfLine, rows;  ///< tiles for a line of windows, and windows of each
   std::size_t columns, lines;     ///< pixels of a copied line, and lines of windows at a time
+  std::size_t channels;           ///< numbers of a copied pixel, the last of which may be zeros
   std::size_t blocks, fours;      ///< tiles of a line of a window, and groups of four bytes of each
   bool isInPlace;                 ///< whether tiles can read windows in place
   std::size_t bytes;
 
-  /// For numbers of so many bytes, with about `most` bytes in all, but for at least so many lines of windows.
-  constexpr CopiedBand(const Window& window, std::size_t bytesOfNumber, std::size_t most, std::size_t least)
+  /// For numbers of so many bytes, with about `most` bytes in all, but for at least so many lines of windows. Tiles of a window have at
+  /// least `leastFours` groups, and pixels are filled up to such groups if `fills`.
+  constexpr CopiedBand(const Window& window, std::size_t bytesOfNumber, std::size_t most, std::size_t least, std::size_t leastFours,
+                       bool fills)
       : tilesOfLine((window.outWidth + kTileRows - 1) / kTileRows), rows((window.outWidth + tilesOfLine - 1) / tilesOfLine),
         columns((tilesOfLine * rows - 1) * window.strideWidth + reach(window.width, window.dilationWidth)),
-        lines(window.outHeight), blocks(1), fours(kTileFours), isInPlace(false), bytes(0) {
-    const std::size_t reached = reach(window.height, window.dilationHeight), line = columns * window.channels * bytesOfNumber;
+        lines(window.outHeight), channels(window.channels), blocks(1), fours(kTileFours), isInPlace(false), bytes(0) {
+    const bool isOneRun = window.dilationWidth == 1 || window.width == 1;
+    const std::size_t filled = fills ? foursOf(window.channels * bytesOfNumber) * 4 / bytesOfNumber : window.channels;
+    const std::size_t size = window.width * filled * bytesOfNumber, all = size / 4;
+    if (isOneRun && size % 4 == 0) {
+      std::size_t parts = (all + kTileFours - 1) / kTileFours;
+      // Of equal sizes, because there are no registers for two shapes.
+      while (all % parts != 0) ++parts;
+      isInPlace = all / parts >= leastFours || window.height * parts == 1;
+      if (isInPlace) {
+        channels = filled;
+        blocks = parts;
+        fours = all / parts;
+      }
+    }
+    const std::size_t reached = reach(window.height, window.dilationHeight), line = columns * channels * bytesOfNumber;
     const std::size_t fitting = most / line;
     std::size_t chosen = fitting > reached ? (fitting - reached) / window.strideHeight + 1 : 1;
     if (chosen < least) chosen = least;
     if (chosen < lines) lines = chosen;
     bytes = ((lines - 1) * window.strideHeight + reached) * line;
-    const std::size_t size = window.width * window.channels * bytesOfNumber, all = size / 4;
-    if (size % 4 != 0 || (window.dilationWidth != 1 && window.width != 1)) return;
-    std::size_t parts = (all + kTileFours - 1) / kTileFours;
-    // Of equal sizes, because there are no registers for two shapes.
-    while (all % parts != 0) ++parts;
-    // Smaller ones are multiplied as slowly as full ones.
-    isInPlace = all / parts >= kTileFours / 2 || window.height * parts == 1;
-    if (!isInPlace) return;
-    blocks = parts;
-    fours = all / parts;
   }
 };
 
-/// Of bytes: no more than the first cache holds beside weights.
-constexpr CopiedBand bandOfBytes(const Window& window) { return {window, 1, 32768, 1}; }
+/// Of bytes: no more than the first cache holds beside weights. Small tiles are multiplied as slowly as full ones.
+constexpr CopiedBand bandOfBytes(const Window& window) { return {window, 1, 32768, 1, kTileFours / 2, false}; }
 
 /// Steps of layers of bytes (quantized_steps.h): columns that have the same, orders of bytes, and rows at a time.
 inline constexpr std::size_t kStepColumns = 8, kStepOrders = 3, kStepRows = 8;
@@ -315,10 +322,11 @@ constexpr std::size_t bfloat16DenseScratch(std::size_t inputs, std::size_t parts
 }
 
 /// Of bfloat16: lines that overlap are rounded again for the next ones. Windows of one pixel are rows of a dense layer, whose
-/// blocks they have.
+/// blocks they have. A copy of a window takes longer than a few small tiles (decision 093).
 constexpr CopiedBand bandOfBfloat16(const Window& window) {
-  CopiedBand band(window, 2, 65536, 2 * reach(window.height, window.dilationHeight));
-  if (window.height * window.width == 1 && band.fours != kTileFours) {
+  const bool isPixel = window.height * window.width == 1;
+  CopiedBand band(window, 2, 65536, 2 * reach(window.height, window.dilationHeight), kTileFours / 4, !isPixel);
+  if (isPixel && band.fours != kTileFours) {
     band.isInPlace = false;
     band.fours = kTileFours;
   }
@@ -326,6 +334,8 @@ constexpr CopiedBand bandOfBfloat16(const Window& window) {
 }
 
 constexpr std::size_t blockOfBfloat16(const Window& window) noexcept { return 2 * bandOfBfloat16(window).fours; }
+
+constexpr std::size_t channelsOfBfloat16(const Window& window) noexcept { return bandOfBfloat16(window).channels; }
 
 /// Words of a part of the lines as floats, up to lines of the cache: rows of tiles across two of these take twice the time.
 constexpr std::size_t wordsOfBand(const CopiedBand& band) { return (band.bytes / 2 + kPanel - 1) / kPanel * kPanel; }
