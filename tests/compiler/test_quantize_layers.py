@@ -128,7 +128,7 @@ _OF_BYTES = ("quantized_conv2d", "quantized_dense", "max_pool", "transpose", "re
 
 def test_what_is_also_read_as_floats_becomes_bytes_once() -> None:
     found = made_of(program_of("residual")).entry.operations
-    assert sum(each.opcode == "round-nearest-even" for each in found) == 2  # the input, and the sum's addend
+    assert sum(each.opcode == "quantize" for each in found) == 2  # the input, and the sum's addend
     assert [each.shape.dtype for each in found if each.opcode == "quantized_conv2d"] == ["s32", "s32"]
 
 

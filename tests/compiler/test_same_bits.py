@@ -20,6 +20,8 @@ from tests.compiler.test_chains import normalization, softmax
 from tests.compiler.test_few_rows import layers_of
 from tests.compiler.test_narrow import PROGRAMS as NARROW
 from tests.compiler.test_networks import NAMES
+from tests.compiler.test_quantize import PROGRAMS as QUANTIZING
+from tests.compiler.test_quantize import boundaries
 from tests.compiler.test_tails import chain, inputs_of_chain, inputs_of_lstm, lstm
 from tests.compiler.test_trees import grown, program_of, rows
 from tests.kept import REPOSITORY
@@ -237,6 +239,9 @@ def test_layers_of_bytes_give_the_same_bits_on_every_cpu(bench: Bench) -> None:
     for op, width, domain in QUANTIZED:
         program, given, _ = quantized(op, width, domain)
         models[f"{op} of {width}"] = Network(model=Path(), program=program, inputs=[given], outputs=[])
+    for name, program in QUANTIZING.items():
+        given = boundaries(program.entry.parameters[0].shape.at(17, {}))
+        models[name] = Network(model=Path(), program=program, inputs=[given], outputs=[])
     _compare(bench, models)
 
 

@@ -309,6 +309,10 @@ EXPORT void max_pool_s8(const kernels::Window* window, std::size_t batch, const 
   kernels::maxPool(*window, batch, in, out);
 }
 
+EXPORT void look_up(const std::uint8_t* table, std::size_t count, const std::uint8_t* in, std::uint8_t* out) {
+  kernels::lookUp(table, count, in, out);
+}
+
 EXPORT void average_pool(const kernels::Window* window, std::size_t batch, const float* in, float* out) {
   kernels::averagePool(*window, batch, in, out);
 }

@@ -610,6 +610,11 @@ class Kernels:
         self._machine.call(name, shape.window(), len(images), data.address, made.address)
         return made.read()
 
+    def look_up(self, table: NDArray[np.uint8], values: NDArray[np.uint8]) -> NDArray[np.integer]:
+        known, data, made = self._exactly(table), self._exactly(values), self._exactly(np.full_like(values, 99))
+        self._machine.call("look_up", known.address, len(values), data.address, made.address)
+        return made.read()
+
 
 def sized_like_input(shape: Shape) -> Shape:
     """The same with TensorFlow's padding SAME: as many outputs as inputs over stride, rounded up."""

@@ -97,6 +97,7 @@ const std::map<std::string, Word (*)(const std::vector<Word>&)> kFunctions = {
     FUNCTION(conv2d_max_pool_scratch),
     FUNCTION(conv2d_max_pool),
     FUNCTION(conv2d_max_pool_nan),
+    FUNCTION(look_up),
     FUNCTION(max_pool),
     FUNCTION(max_pool_nan),
     FUNCTION(max_pool_u8),

@@ -239,6 +239,14 @@ def test_pools_take_the_largest_bytes_and_no_padding(kernels: Kernels, dtype: ty
         np.testing.assert_array_equal(kernels.max_pool_of_bytes(shape, images), wanted)
 
 
+def test_bytes_are_looked_up_whatever_their_number(kernels: Kernels) -> None:
+    random = np.random.default_rng(5)
+    every = np.concatenate([np.arange(256), random.integers(0, 256, 300)]).astype(np.uint8)
+    for count in (0, 1, 15, 16, 63, 64, 65, 127, 200, 256, len(every)):
+        table = random.integers(0, 256, 256).astype(np.uint8)
+        np.testing.assert_array_equal(kernels.look_up(table, every[:count]), table[every[:count]])
+
+
 @fixed_kernels
 @given(
     dtype=st.sampled_from(_TYPES),

@@ -184,7 +184,7 @@ def test_the_largest_of_floats_is_that_of_their_bytes() -> None:
     wanted = whole.reshape(_ROWS, 3, 3, 2, 2, 2).max((3, 5)).astype(np.float32) * _STEP
     np.testing.assert_array_equal(made, wanted)
     types = [each.shape.dtype for each in program.entry.operations if each.opcode == "max_pool"]
-    assert types == ["u8"] and _opcodes(program).count("round-nearest-even") == 1
+    assert types == ["u8"] and _opcodes(program).count("quantize") == 1
 
 
 def test_bytes_that_are_only_moved_are_the_same_bytes() -> None:
@@ -196,7 +196,7 @@ def test_bytes_that_are_only_moved_are_the_same_bytes() -> None:
     program, given = run(graph.program(2, 3)), _floats(graph, 2, 3)
     (made,) = interpret.run(program, _ROWS, [given], {})
     np.testing.assert_array_equal(made, _whole(given).reshape(_ROWS, 6).astype(np.float32) * _STEP)
-    assert _opcodes(program).count("round-nearest-even") == 1
+    assert _opcodes(program).count("quantize") == 1
 
 
 _MOVES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any], Callable[[Array], Array]]] = {
@@ -231,7 +231,7 @@ def test_what_moves_elements_moves_bytes(op: str) -> None:
     program, given = run(graph.program(4, 2, 2)), _floats(graph, 4, 2, 2)
     (made,) = interpret.run(program, _ROWS, [given], {})
     np.testing.assert_array_equal(made, move(_whole(given)).astype(np.float32) * _STEP)
-    assert _opcodes(program).count("round-nearest-even") == 1
+    assert _opcodes(program).count("quantize") == 1
 
 
 def test_parts_of_several_scales_become_bytes_of_one_before_they_are_joined() -> None:
@@ -249,7 +249,7 @@ def test_parts_of_several_scales_become_bytes_of_one_before_they_are_joined() ->
         (made,) = interpret.run(each, _ROWS, [given], {})
         np.testing.assert_array_equal(made, np.concatenate([whole, again, whole], 1).astype(np.float32) * _STEP)
     joined = [each.shape.dtype for each in program.entry.operations if each.opcode == "concatenate"]
-    assert "u8" in joined and _opcodes(run(program)).count("round-nearest-even") == 3
+    assert "u8" in joined and _opcodes(run(program)).count("quantize") == 3
 
 
 def test_lookups_are_those_of_bytes() -> None:
@@ -263,7 +263,7 @@ def test_lookups_are_those_of_bytes() -> None:
     program, given = run(graph.program(3)), graph.random.integers(0, 20, (_ROWS, 3))
     (made,) = interpret.run(program, _ROWS, [given.astype(np.float32)], {})
     np.testing.assert_array_equal(made, table[given].astype(np.float32) * _STEP)
-    assert "round-nearest-even" not in _opcodes(program)
+    assert "quantize" not in _opcodes(program)
 
 
 def test_the_mean_of_an_image_is_a_sum_of_integers() -> None:

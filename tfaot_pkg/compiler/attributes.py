@@ -172,6 +172,16 @@ class Quantized(Attributes):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Quantize(Attributes):
+    """Floats over `scale` become bytes: rounded half to even, plus `zero`, between `low` and `high`."""
+
+    scale: float
+    zero: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Conv2d(Layer):
     """`window` is the kernel library's Window."""
 

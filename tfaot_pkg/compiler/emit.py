@@ -312,6 +312,7 @@ _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
     "dynamic-update-slice": moving.dynamic_update_slice,
     "gather": moving.gather,
     "get-tuple-element": control.element_of,
+    "look_up": quantized_layers.look_up,
     "max_pool": layers.max_pool,
     "narrow_dense": layers.narrow_dense,
     "pad": moving.pad,

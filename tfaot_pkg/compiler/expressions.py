@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from tfaot_pkg.compiler.affine import cpp
-from tfaot_pkg.compiler.attributes import Comparison, Constant, in_total_order
+from tfaot_pkg.compiler.attributes import Comparison, Constant, Quantize, in_total_order
 from tfaot_pkg.compiler.program import Literal, Operation, Shape, Size, Unsupported
+from tfaot_pkg.compiler.quotients import factors_of
 from tfaot_pkg.ground.arrays import Array
 
 C_TYPES = {
@@ -45,7 +46,7 @@ compilers make vectors of most loops."""
 
 _OF_BITS = ("bf16-of-bits", "bits-of-bf16", "bits-of-f16", "f16-of-bits")
 
-_OF_BYTES = ("and", "clamp", "compare", "convert", "maximum", "minimum", "or", "select", "xor")
+_OF_BYTES = ("and", "clamp", "compare", "convert", "maximum", "minimum", "or", "quantize", "select", "xor")
 """Operations that give the same for bytes with more bits; of what a conversion gives, the last ones are kept."""
 
 _INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "and": "&", "or": "|", "xor": "^"}
@@ -125,7 +126,7 @@ _FORMS = {
     "rsqrt": "1.0f / squareRoot({0})",
 }
 
-ELEMENTWISE = frozenset({*_INFIX, *_FUNCTIONS, *_FORMS, "bitcast-convert", "compare", "convert"})
+ELEMENTWISE = frozenset({*_INFIX, *_FUNCTIONS, *_FORMS, "bitcast-convert", "compare", "convert", "quantize"})
 
 IN_WIDE_VECTORS = frozenset(
     {"add", "subtract", "multiply", "negate", "maximum", "minimum", "compare", "select", "and", "or", "not"}
@@ -218,6 +219,8 @@ def expression(
         return f"{_FUNCTIONS[opcode]}({', '.join(operands)})"
     if opcode == "compare":
         return _comparison(operation, operands, source)
+    if opcode == "quantize":
+        return _quantized(operation, operands[0])
     if opcode in _FORMS:
         return _FORMS[opcode].format(*operands)
     if source == dtype:
@@ -239,6 +242,13 @@ def _by_number(opcode: str, operands: Sequence[str], divisor: Operation | None) 
     number = int(known.constant.reshape(-1)[0])
     # 0 and -1 have HLO's special results, 1 is not worth a case, and the least number has no opposite.
     return f"{_BY_NUMBERS[opcode]}<{number}>({operands[0]})" if 2 <= abs(number) < 2**31 else None
+
+
+def _quantized(operation: Operation, operand: str) -> str:
+    given = Quantize.of(operation)
+    numbers = (given.scale, *(factors_of(given.scale) or (0.0, 0.0)))
+    texts = [*(f"{float(each).hex()}f" for each in numbers), *map(str, (given.zero, given.low, given.high))]
+    return f"quantized<{C_TYPES[operation.shape.dtype]}>({operand}, {{{', '.join(texts)}}})"
 
 
 def _comparison(operation: Operation, operands: Sequence[str], source: str) -> str:

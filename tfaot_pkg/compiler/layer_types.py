@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
+from math import inf, prod
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from tfaot_pkg.compiler.attributes import (
     Conv2dMaxPool,
     Dense,
     MaxPool,
+    Quantize,
     Quantized,
     QuantizedConv2d,
     Resample,
@@ -118,6 +119,19 @@ def _require_quantized(use: Use) -> None:
         require(factors == ArrayType("f32", (3,)) and len(given.residual) == 4, "it adds bytes without their numbers")
         _require_range(added.dtype, given.residual[0], *_range_of(added.dtype))
         _require_range(made.dtype, *given.residual[1:])
+
+
+def quantize(use: Use) -> Types:
+    (x,), made, given = use.arrays, use.result, Quantize.of(use)
+    require(x.dtype == "f32" and made.dtype in BYTES and 0 < given.scale < inf, "it makes bytes of float32")
+    _require_range(made.dtype, given.zero, given.low, given.high)
+    return (ArrayType(made.dtype, x.sizes),)
+
+
+def look_up(use: Use) -> Types:
+    x, table = use.arrays
+    require(x.dtype in BYTES and table.dtype in BYTES and table.sizes == (256,), "it looks up bytes by bytes")
+    return (ArrayType(table.dtype, x.sizes),)
 
 
 def _range_of(dtype: str) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from tfaot_pkg.compiler.attributes import (
     Dense,
     Layer,
     MaxPool,
+    Quantize,
     Quantized,
     QuantizedConv2d,
     Resample,
@@ -102,6 +103,16 @@ def _as_bytes(values: Array, ends: Sequence[int]) -> NDArray[np.float64]:
     """Whole numbers plus a zero point, between two bounds."""
     zero, low, high = ends
     return np.asarray((np.rint(values).astype(np.float64) + zero).clip(low, high))
+
+
+def quantize(_run: Run, operation: Operation, x: Array) -> Array:
+    given = Quantize.of(operation)
+    made = _as_bytes(x / np.float32(given.scale), (given.zero, given.low, given.high))
+    return np.where(np.isnan(x), given.low, made).astype(NUMPY_TYPES[operation.shape.dtype])
+
+
+def look_up(_run: Run, _operation: Operation, x: Array, table: Array) -> Array:
+    return np.asarray(table[x.view(np.uint8)])
 
 
 def quantized_dense(run: Run, operation: Operation, x: Array, weights: Array, bias: Array, *more: Array) -> Array:

@@ -37,6 +37,7 @@ from tfaot_pkg.compiler.attributes import (
     Layer,
     MaxPool,
     Pad,
+    Quantize,
     Quantized,
     QuantizedConv2d,
     Resample,
@@ -227,7 +228,18 @@ OPERATIONS: Mapping[str, Definition] = {
     "pad": Definition(
         operands=(2, 2), result=type_rules.pad, meaning=meanings.pad, attributes=Pad, rows=row_by_row.pad,
     ),
+    "look_up": Definition(
+        operands=(2, 2), result=layer_types.look_up, meaning=layers_in_numpy.look_up,
+        summary="(input, table): for each byte the one that the table of 256 bytes has at its place, which is that of "
+        "its bits without a sign.",
+    ),
     "parameter": Definition(operands=(0, 0), result=type_rules.as_stated, meaning=None, attributes=Number),
+    "quantize": Definition(
+        operands=(1, 1), result=layer_types.quantize, meaning=layers_in_numpy.quantize, attributes=Quantize,
+        rows=row_by_row.anyhow,
+        summary="Floats as bytes: over `scale`, rounded half to even, plus `zero`, between `low` and `high`; NaN as "
+        "`low`.",
+    ),
     "quantized_conv2d": Definition(
         operands=(3, 6), result=layer_types.quantized_conv2d, meaning=layers_in_numpy.quantized_conv2d,
         attributes=QuantizedConv2d, multiply_adds=costs.of_quantized,

@@ -78,6 +78,17 @@ def quantized_dense(emitter: Emitter, operation: Operation) -> str:
     return _quantized_call(emitter, operation, "quantizedDense", _quantized(emitter, operation), rows, needed)
 
 
+def look_up(emitter: Emitter, operation: Operation) -> str:
+    source, target = emitter.stored(operation.operands[0]), emitter.target(operation)
+    emitter.touch(source)
+    table = emitter.constants.place(literal(emitter.known[operation.operands[1]]).view(np.uint8))
+    elements = operation.shape.elements
+    read, written = Place(source, elements=elements), Place(target, elements=elements)
+    emitter.call("lookUp", table, elements, read, Written(written))
+    emitter.touch(target)
+    return target
+
+
 def _quantized_scratch(inputs: int) -> int:
     """quantizedDenseScratch: words."""
     words = (-(-inputs // (4 * _TILE_FOURS)) | 1) * _TILE_FOURS

@@ -20,7 +20,7 @@ from tfaot_pkg.compiler.waiting import Together, Waiting
 _BY_ARRAYS = frozenset(
     {
         "bfloat16_conv2d", "bfloat16_dense", "conv2d", "conv2d_max_pool", "convolution", "dense", "dot", "interpolate",
-        "max_pool", "narrow_dense",
+        "look_up", "max_pool", "narrow_dense",
         "quantized_conv2d", "quantized_dense", "reduce-window", "resample", "scatter", "softmax", "sort",
         "top_k", "transposed_conv2d", "trees", "custom-call",
     }

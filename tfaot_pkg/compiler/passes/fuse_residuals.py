@@ -9,8 +9,8 @@ import numpy as np
 
 from tfaot_pkg.compiler.attributes import Quantized
 from tfaot_pkg.compiler.layer_types import BYTES
-from tfaot_pkg.compiler.passes.raise_quantized import LAYERS, Rounded, bounded, rounded, with_scalar
-from tfaot_pkg.compiler.program import Operation
+from tfaot_pkg.compiler.passes.raise_quantized import LAYERS, Rounded, bounded, rounded, shaped, with_scalar
+from tfaot_pkg.compiler.program import NO_ATTRIBUTES, Operation, Shape
 from tfaot_pkg.compiler.residuals import sums_of_bytes
 from tfaot_pkg.compiler.use_def import Look
 
@@ -37,12 +37,19 @@ def with_residual(look: Look, operation: Operation) -> Operation | None:
         return None
     for first, second in (total.operands, total.operands[::-1]):
         result, added = _represented(look, first, once=True), _represented(look, second)
-        layer = None if result is None else look.made_by(result.bytes_, *LAYERS, once=True)
+        layer = None if result is None else _layer(look, result.bytes_)
         if result is None or added is None or layer is None:
             continue
         if (fused := _fused(look, operation, layer, result, added, divisor, _within(made, ends, divisor))) is not None:
             return fused
     return None
+
+
+def _layer(look: Look, value: int) -> Operation | None:
+    """The layer whose bytes `value` is, perhaps in another shape, for one use."""
+    while (moved := look.made_by(value, "reshape", once=True)) is not None:
+        (value,) = moved.operands
+    return look.made_by(value, *LAYERS, once=True)
 
 
 def _within(made: Rounded, ends: tuple[float, float], divisor: float) -> Rounded:
@@ -58,11 +65,7 @@ def _fused(
 ) -> Operation | None:  # fmt: skip
     given, other = Quantized.of(layer), look.known[added.bytes_]
     has_scales = len(layer.operands) == 4 and not given.residual
-    if (
-        not has_scales
-        or result.zero != given.zero
-        or not layer.shape.sizes == operation.shape.sizes == other.shape.sizes
-    ):
+    if not has_scales or result.zero != given.zero or operation.shape.sizes != other.shape.sizes:
         return None
     if layer.shape.dtype != operation.shape.dtype or not made.low <= made.high:
         return None
@@ -71,8 +74,14 @@ def _fused(
     with np.errstate(all="ignore"):
         if not np.all(np.isfinite(sums_of_bytes(whole, other.shape.dtype, factors) / factors[2])):
             return None
-    operands = (*layer.operands, added.bytes_, look.add_constant(factors, operation))
-    return replace(operation, opcode=layer.opcode, operands=operands, attributes=whole)
+    beside = added.bytes_
+    if layer.shape.sizes != other.shape.sizes:
+        moved = replace(
+            other, id=look.fresh(), opcode="reshape", operands=(beside,), attributes=NO_ATTRIBUTES, regions=()
+        )
+        beside = look.add(replace(moved, type=Shape(other.shape.dtype, layer.shape.sizes))).id
+    operands = (*layer.operands, beside, look.add_constant(factors, operation))
+    return shaped(look, operation, layer, operands, whole)
 
 
 def _represented(look: Look, value: int, *, once: bool = False) -> _Represented | None:

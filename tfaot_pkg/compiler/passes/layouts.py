@@ -19,12 +19,14 @@ from tfaot_pkg.compiler.affine import plain
 from tfaot_pkg.compiler.attributes import Constant, Convolution, Dimensions, Dot, Pad, Slices, numbers
 from tfaot_pkg.compiler.expressions import ELEMENTWISE
 from tfaot_pkg.compiler.image_windows import phases
+from tfaot_pkg.compiler.layer_types import BYTES
 from tfaot_pkg.compiler.passes.rewriting import Rewrite
 from tfaot_pkg.compiler.program import NO_ATTRIBUTES, NUMPY_TYPES, ONE, Attributes, Literal, Operation, Shape, Size
 
 _MAKES_IMAGES = frozenset({"conv2d", "convolution", "interpolate", "max_pool", "reduce-window"})
 _KEEPS_IMAGES = frozenset({*ELEMENTWISE, "broadcast", "concatenate", "pad", "reduce", "reshape", "slice", "transpose"})
 _MOVED = frozenset({*ELEMENTWISE, "concatenate", "reduce"})
+_TURNED = ("transpose", "broadcast", "constant")
 _MOST_TAPS = 64
 """Elements of a window at most that are copied: each has a loop of its own."""
 _Add = Callable[[Operation], int]
@@ -48,14 +50,10 @@ def sunk(operation: Operation, made: Mapping[int, Operation], images: set[int], 
         return None
     count = 1 if operation.opcode == "reduce" else len(operation.operands)
     arrays = [made[operand] for operand in operation.operands[:count]]
-    turned = [each for each in arrays if each.opcode == "transpose"]
-    orders = {Dimensions.of(each).dimensions for each in turned}
-    if len(orders) != 1 or not any(each.operands[0] in images for each in turned):
-        return None
+    order = _order_of_images(arrays, images)
     # Another operand would need a transpose instead of the one that is removed: nothing would be gained.
-    if any(each.opcode not in ("transpose", "broadcast", "constant") and each.shape.rank for each in arrays):
+    if order is None or any(each.opcode not in _TURNED and each.shape.rank for each in arrays):
         return None
-    (order,) = orders
     back = tuple(order.index(axis) for axis in range(len(order)))
     operands = tuple(_turned_back(each, back, add) for each in arrays)
     if operation.opcode == "reduce":
@@ -65,7 +63,23 @@ def sunk(operation: Operation, made: Mapping[int, Operation], images: set[int], 
         attributes = Dimensions(dimensions=tuple(order[axis] for axis in Dimensions.of(operation).dimensions))
     sizes = tuple(operation.shape.sizes[axis] for axis in back)
     inner = add(replace(operation, type=Shape(operation.shape.dtype, sizes), operands=operands, attributes=attributes))
+    images.add(inner)
     return add(_transpose(operation, inner, order))
+
+
+def _order_of_images(arrays: Sequence[Operation], images: set[int]) -> tuple[int, ...] | None:
+    """The order in which all transposes among `arrays` have images, of which there is one; None for several or none."""
+    turned = [each for each in arrays if each.opcode == "transpose"]
+    orders = {Dimensions.of(each).dimensions for each in turned}
+    if len(orders) != 1 or not any(each.operands[0] in images or _are_pixels(each) for each in turned):
+        return None
+    return orders.pop()
+
+
+def _are_pixels(transpose: Operation) -> bool:
+    """Whether bytes are brought to the order of PyTorch's images: what follows makes numbers of them first."""
+    order = Dimensions.of(transpose).dimensions
+    return transpose.shape.dtype in BYTES and len(order) > 3 and order == (0, len(order) - 1, *range(1, len(order) - 1))
 
 
 def _turned_back(array: Operation, back: tuple[int, ...], add: _Add) -> int:

@@ -28,6 +28,7 @@ from tfaot_pkg.compiler.passes.raise_conv2d import conv2d
 from tfaot_pkg.compiler.passes.raise_dense import dense
 from tfaot_pkg.compiler.passes.raise_interpolate import interpolated
 from tfaot_pkg.compiler.passes.raise_max_pool import max_pool
+from tfaot_pkg.compiler.passes.raise_quantize import quantize
 from tfaot_pkg.compiler.passes.raise_quantized import quantized
 from tfaot_pkg.compiler.passes.raise_resample import resample
 from tfaot_pkg.compiler.passes.raise_softmax import softmax
@@ -38,6 +39,7 @@ from tfaot_pkg.compiler.passes.rewriting import Rule, by_region, by_rule
 from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.passes.simplify_argmax import argmax
 from tfaot_pkg.compiler.passes.split_transposed_convolutions import woven
+from tfaot_pkg.compiler.passes.tabulate_bytes import tabulated
 from tfaot_pkg.compiler.passes.transpose_steps import in_given_order
 from tfaot_pkg.compiler.passes.unify_nan import with_one_nan
 from tfaot_pkg.compiler.program import Program
@@ -100,6 +102,8 @@ _RAISING = (
     _rule("fuse-transposes", result_order, "A product whose result is transposed writes it in that order."),
     _rule("raise-activations", in_one, "GELU, swish and hard swish that follow no layer become one operation."),
     _rule("avoid-cancellation", without_cancellation, "Differences of close numbers become more accurate operations."),
+    _rule("raise-quantize", quantize, "Floats that are divided, rounded and bounded become bytes by `quantize`."),
+    _rule("tabulate-bytes", tabulated, "Functions of one byte that give a byte become tables."),
     Pass(
         name="hoist", run=_hoisted,
         summary="Layers of loops that read steps of an array from outside are computed for all steps before the loop.",

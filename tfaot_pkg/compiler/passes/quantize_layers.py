@@ -23,6 +23,7 @@ from tfaot_pkg.compiler.attributes import (
     Dimensions,
     Layer,
     MaxPool,
+    Quantize,
     Quantized,
     QuantizedConv2d,
 )
@@ -221,15 +222,10 @@ class _Quantizing:
     def _rounded(self, x: Operation, scale: Scale) -> Operation:
         """Bytes of floats, half to even; those of NaN are the lowest, as ONNX Runtime has them."""
 
-        def then(opcode: str, value: int, number: float) -> int:
-            spread = self._then("broadcast", x.shape, self._number(number, x), like=x, attributes=_along())
-            return self._then(opcode, x.shape, value, spread.id, like=x).id
-
-        scaled = then("multiply", x.id, 1.0 / scale.step)
-        whole = self._then("round-nearest-even", x.shape, scaled, like=x).id
-        bounded = then("minimum", then("maximum", then("add", whole, scale.zero), 0.0), HIGHEST)
-        integers = self._then("convert", Shape("s32", x.shape.sizes), bounded, like=x)
-        return self._then("convert", Shape("u8", x.shape.sizes), integers.id, like=x)
+        factor = self._then("broadcast", x.shape, self._number(1.0 / scale.step, x), like=x, attributes=_along())
+        scaled = self._then("multiply", x.shape, x.id, factor.id, like=x)
+        numbers = Quantize(scale=1.0, zero=scale.zero, low=0, high=HIGHEST)
+        return self._then("quantize", Shape("u8", x.shape.sizes), scaled.id, like=x, attributes=numbers)
 
     def _scale_of_result(self, layer: Operation) -> Scale | None:
         """The scale of a layer's result if all that use it take bytes of one scale; None if one takes floats."""

@@ -220,9 +220,17 @@ def _again(look: Look, moves: list[Operation], bytes_: int) -> int:
 
 
 def _sums(look: Look, value: int) -> Operation | None:
-    """The layer whose sums `value` is, for one use."""
+    """The layer whose sums `value` is, for one use; these may have another shape with the same channels last."""
+    while (moved := look.made_by(value, "reshape", once=True)) is not None:
+        if not _has_channels(moved.shape, look.known[moved.operands[0]].shape):
+            return None
+        (value,) = moved.operands
     found = look.made_by(value, *LAYERS, once=True)
     return found if found is not None and len(found.operands) == 3 else None
+
+
+def _has_channels(shape: Shape, other: Shape) -> bool:
+    return shape.rank > 0 and other.rank > 0 and shape.sizes[-1] == other.sizes[-1]
 
 
 def _by_channel(look: Look, value: int, channels: int) -> Array | None:
@@ -252,12 +260,16 @@ def _with_bias(look: Look, operation: Operation) -> Operation | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounded:
-    """Bytes that are the numbers of `value`, rounded half to even, plus `zero`, between `low` and `high`."""
+    """Bytes that are the numbers of `value`, rounded half to even, plus `zero`, between `low` and `high`.
+
+    Integers were counted from `start`, which NaN becomes.
+    """
 
     value: int
     zero: int
     low: int
     high: int
+    start: int = 0
 
 
 def rounded(look: Look, operation: Operation) -> Rounded | None:
@@ -275,7 +287,7 @@ def rounded(look: Look, operation: Operation) -> Rounded | None:
     found = look.made_by(value, "round-nearest-even", once=True)
     if found is None or not all(_is_in(ends, each) for each in (zero, low, high)) or low > high:
         return None
-    return Rounded(value=found.operands[0], zero=int(zero), low=int(low), high=int(high))
+    return Rounded(value=found.operands[0], zero=int(zero), low=int(low), high=int(high), start=int(start))
 
 
 def _requantized(look: Look, operation: Operation) -> Operation | None:
@@ -298,8 +310,19 @@ def _requantized(look: Look, operation: Operation) -> Operation | None:
         least = max(made.low, made.zero) if positive is not None else made.low
         given = replace(Quantized.of(layer), zero=made.zero, low=least, high=max(made.high, least))
         operands = (*layer.operands, look.add_constant(scales, operation))
-        return replace(operation, opcode=layer.opcode, operands=operands, attributes=given)
+        return shaped(look, operation, layer, operands, given)
     return None
+
+
+def shaped(
+    look: Look, operation: Operation, layer: Operation, operands: tuple[int, ...], given: Quantized
+) -> Operation:  # fmt: skip
+    """A layer like `layer` instead of `operation`, with the shape that this has."""
+    made = replace(operation, opcode=layer.opcode, operands=operands, attributes=given)
+    if layer.shape.sizes == operation.shape.sizes:
+        return made
+    inner = look.add(replace(made, id=look.fresh(), type=Shape(operation.shape.dtype, layer.shape.sizes)))
+    return replace(operation, opcode="reshape", operands=(inner.id,), attributes=NO_ATTRIBUTES)
 
 
 def bounded(look: Look, value: int) -> tuple[int, tuple[float, float]]:

@@ -110,7 +110,7 @@ def _kernels(names: str, source: str) -> RuntimePart:
 # Apart, because most programs need few of them. Seconds of processor time to compile (GCC 12; x86-64-v2, v3, v4):
 # activations 1.5, products 2.8, 3.7, 10.8, images 4.4, 4.3, 6.3, reduced 2.9, 3.1, 4.7.
 _KERNELS = (
-    _kernels(r"(quantized|bfloat16|narrow|permi)\w+|maxPoolE\w+PK[ah]P[ah]", "reduced.cc"),
+    _kernels(r"(quantized|bfloat16|lookUp|narrow|permi)\w+|maxPoolE\w+PK[ah]P[ah]", "reduced.cc"),
     _kernels(
         r"(pack\w*[cC]onv2d|conv2d|transposedConv2d|convolve|sumPlaces|interleave|maxPool|averagePool)\w*", "images.cc"
     ),

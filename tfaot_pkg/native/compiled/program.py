@@ -484,7 +484,7 @@ def unfused(targets: Sequence[str]) -> tuple[str, ...]:
 
 _ROUNDED_ALONE = frozenset(
     "abs add and broadcast clamp compare concatenate constant convert divide get-tuple-element iota max_pool maximum "
-    "minimum multiply negate not or pad parameter quantized_conv2d quantized_dense reshape reverse "
+    "look_up minimum multiply negate not or pad parameter quantize quantized_conv2d quantized_dense reshape reverse "
     "round-nearest-even select slice subtract transpose xor".split()
 )
 """Operations that round each result once, or not at all: none is computed by fused multiply-adds."""

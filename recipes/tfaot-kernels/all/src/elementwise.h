@@ -390,6 +390,32 @@ TFAOT_INLINE Integers converted(Vector x) {
   return minimum(maximum(s32OfF32(x), filled(std::int32_t{Limits::min()})), filled(std::int32_t{Limits::max()}));
 }
 
+/// How floats become bytes: over `divisor`, rounded half to even, plus `zero`, between `low` and `high`. Two products,
+/// fma(x, factor, x * rest), are rounded to the same whole numbers as the quotient, unless `factor` is zero (compiler/quotients.py).
+struct Quantizing {
+  float divisor, factor, rest;
+  std::int32_t zero, low, high;
+};
+template <class Values, class Fill>
+TFAOT_INLINE Values quotientBy(const Quantizing& by, Values x, Fill fill) {
+  if (by.factor == 0.0f || (!kFuses && by.rest != 0.0f)) return x / fill(by.divisor);
+  return by.rest == 0.0f ? x * fill(by.factor) : multiplyAdd(x, fill(by.factor), x * fill(by.rest));
+}
+template <class Byte>
+TFAOT_INLINE Integers quantized(Vector x, const Quantizing& by) {
+  const Vector quotient = quotientBy(by, x, [](float number) { return filled(number); });
+  // The second operand if the first one is NaN.
+  const Vector above = larger(quotient, filled(static_cast<float>(by.low - by.zero)));
+  return nearest(smaller(above, filled(static_cast<float>(by.high - by.zero)))) + by.zero;
+}
+template <class Byte>
+TFAOT_INLINE Byte quantized(float x, const Quantizing& by) {
+  const float quotient = quotientBy(by, x, [](float number) { return number; });
+  const float low = static_cast<float>(by.low - by.zero), high = static_cast<float>(by.high - by.zero);
+  const float above = quotient > low ? quotient : low;
+  return static_cast<Byte>(static_cast<std::int32_t>(roundedToEven(above < high ? above : high)) + by.zero);
+}
+
 inline constexpr float kLargestExponent = 88.8f;  // exp of it is infinity
 
 /// exp(x) for any x.

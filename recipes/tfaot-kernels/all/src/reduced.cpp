@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #pragma GCC visibility push(hidden)
+#include "look_up.h"
 #include "narrow.h"
 #include "quantized_groups.h"
 #include "reachable_functions.h"
@@ -38,6 +39,10 @@ void maxPool(const Window& window, std::size_t batch, const std::uint8_t* in, st
 
 void maxPool(const Window& window, std::size_t batch, const std::int8_t* in, std::int8_t* out) noexcept {
   maxPoolBytes(window, batch, in, out);
+}
+
+void lookUp(const std::uint8_t* table, std::size_t count, const void* in, void* out) noexcept {
+  lookUpBytes(table, count, static_cast<const std::uint8_t*>(in), static_cast<std::uint8_t*>(out));
 }
 
 void quantizedDense(const QuantizedDense& layer, std::size_t batch, const void* in, void* out,

@@ -46,6 +46,9 @@ inline constexpr bool kCountsNotAbove = false;
 /// Some CPUs have an instruction for `addDots`; `addsDots` says which.
 template <class Values>
 inline constexpr bool kMayAddDots = false;
+/// Some CPUs have an instruction for `lookedUp`; `looksUp` says which.
+template <class Bytes>
+inline constexpr bool kMayLookUp = false;
 /// `addShortDots` and `bytesFrom`.
 template <class Values>
 inline constexpr bool kMayAddShortDots = false;

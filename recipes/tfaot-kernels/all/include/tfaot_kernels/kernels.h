@@ -205,6 +205,9 @@ void maxPool(const Window& window, std::size_t batch, const float* in, float* ou
 void maxPool(const Window& window, std::size_t batch, const std::uint8_t* in, std::uint8_t* out) noexcept;
 void maxPool(const Window& window, std::size_t batch, const std::int8_t* in, std::int8_t* out) noexcept;
 
+/// For each of `count` bytes the one at its place of a table of 256, which is that of its bits without a sign.
+void lookUp(const std::uint8_t* table, std::size_t count, const void* in, void* out) noexcept;
+
 /// The mean of each window, without padding (neither summed nor counted).
 void averagePool(const Window& window, std::size_t batch, const float* in, float* out) noexcept;
 

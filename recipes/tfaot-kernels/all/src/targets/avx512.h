@@ -178,6 +178,15 @@ TFAOT_INLINE Unsigned addDots(Unsigned sums, Unsigned bytes, Integers others) {
   asm("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(bytes), "v"(others));
   return sums;
 }
+template <>
+inline constexpr bool kMayLookUp<VectorOf<std::uint8_t>> = true;
+/// Whether the CPU has AVX512-VBMI.
+inline bool looksUp() { return hasFeature<0, Register::kEcx, 1>(); }
+/// By AVX512-VBMI, which is no part of x86-64-v4, either.
+TFAOT_INLINE VectorOf<std::uint8_t> lookedUp(VectorOf<std::uint8_t> places, VectorOf<std::uint8_t> low, VectorOf<std::uint8_t> high) {
+  asm("vpermi2b %2, %1, %0" : "+v"(places) : "v"(low), "v"(high));
+  return places;
+}
 TFAOT_INLINE Vector larger(Vector a, Vector b) { return _mm512_maskz_max_ps(kAllLanes, a, b); }
 TFAOT_INLINE Doubles larger(Doubles a, Doubles b) { return _mm512_maskz_max_pd(0xff, a, b); }
 TFAOT_INLINE Vector smaller(Vector a, Vector b) { return _mm512_maskz_min_ps(kAllLanes, a, b); }

@@ -180,6 +180,10 @@ Unsigned addShortDots(Unsigned sums, Unsigned bytes, Values others, Unsigned mor
 /// Byte i is byte from[i] of the same 16, or 0 if from[i] is 128 or above; others are below 16. Only if kMayAddShortDots.
 template <class Values>
 Values bytesFrom(Values bytes, Values from);
+/// For each of `places` below 128 the byte there: of `low`, and of `high` from the size of a vector on. Only if kMayLookUp.
+template <class Bytes>
+Bytes lookedUp(Bytes places, Bytes low, Bytes high);
+bool looksUp();
 
 /// a > b ? a : b and a < b ? a : b in each lane: `b` if one of them is NaN or both are zero. x86 has instructions that do
 /// exactly this, but GCC does not use them for the expression.
