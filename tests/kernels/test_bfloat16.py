@@ -250,6 +250,10 @@ _WINDOWS = {
     "with strides": Shape(size=(9, 8), channels=2, kernel=(3, 2), stride=(2, 3), before=(1, 0), after=(1, 1)),
     "with strides beyond the window": Shape(size=(9, 8), channels=5, kernel=(1, 1), stride=(2, 3)),
     "dilated": Shape(size=(8, 9), channels=5, kernel=(2, 3), dilation=(3, 2), before=(2, 3), after=(1, 0)),
+    "dilated, of whole blocks": Shape(size=(8, 21), channels=64, kernel=(2, 3), dilation=(3, 2), before=(2, 3)),
+    "of one line, dilated": Shape(
+        size=(1, 35), channels=32, kernel=(1, 3), dilation=(1, 4), stride=(1, 2), before=(0, 8)
+    ),
     "larger than the image": Shape(size=(2, 2), channels=4, kernel=(5, 4), before=(3, 2), after=(2, 3)),
     "of one line": Shape(size=(1, 20), channels=16, kernel=(1, 5), before=(0, 4)),
     "of smaller blocks": Shape(size=(6, 21), channels=16, kernel=(3, 3), before=(1, 1), after=(1, 1)),

@@ -279,6 +279,11 @@ _MORE_WINDOWS = {
     "with strides of tiles": Shape(
         size=(21, 40), channels=32, kernel=(3, 3), stride=(2, 2), before=(0, 0), after=(1, 1)
     ),
+    "with pixels apart": Shape(size=(9, 20), channels=32, kernel=(3, 2), dilation=(2, 3), before=(3, 1), after=(2, 0)),
+    "of one line, with pixels apart": Shape(
+        size=(1, 35), channels=36, kernel=(1, 3), dilation=(1, 4), stride=(1, 2), before=(0, 8)
+    ),
+    "with many pixels apart": Shape(size=(5, 9), channels=72, kernel=(2, 2), dilation=(1, 2), before=(1, 1)),
     "with lines apart": Shape(size=(9, 20), channels=32, kernel=(3, 2), dilation=(3, 1), before=(3, 1), after=(2, 0)),
     "in several bands": Shape(size=(40, 30), channels=64, kernel=(3, 3), before=(1, 1), after=(1, 1)),
     "with padding alone": Shape(size=(1, 1), channels=32, kernel=(2, 2), before=(4, 6), after=(3, 20)),

@@ -68,8 +68,9 @@ TFAOT_ALONE void sumBfloat16(const Bfloat16Dense& layer, const Tiling& tiling, c
   for (std::size_t parts = kInParts ? tiling.parts : 1;; parts -= 2) {
     const PairsOfParts& pairs = kPairsOfParts[kInParts ? parts - 1 : 0];
     std::size_t done = 0;  // words of a column
-    for (std::size_t piece = 0; piece < tiling.pieces; ++piece) {
-      const auto* all = reinterpret_cast<const float*>(in + piece * tiling.piece);
+    for (std::size_t number = 0; number < tiling.pieces * tiling.runs; ++number) {
+      const std::size_t run = number / tiling.runs * tiling.piece + number % tiling.runs * tiling.run;
+      const auto* all = reinterpret_cast<const float*>(in + run);
       for (std::size_t block = 0; block < tiling.blocks; ++block, all += 2 * tiling.fours, done += tiling.fours * kPanel) {
         for (std::size_t pair = 0; pair < pairs.count; ++pair) {
           const float* rows = all + pairs.pairs[pair].ofRow * partOfRow;
@@ -238,7 +239,7 @@ inline void multiplyBfloat16(const Dispatch& dispatch, const Bfloat16Dense& laye
   const InputParts parts = partsOfRows(layer);
   const std::size_t apart = apartInBfloat16(layer.inputs, parts.count), stride = apart * sizeof(Element);
   const std::size_t blocks = blocksOfBfloat16(layer.inputs), panel = blocks * kBfloat16Block / 2 * kPanel * sizeof *layer.weights;
-  const Tiling tiling{stride, 1, 0, blocks, kBfloat16Block / 2, panel};
+  const Tiling tiling{stride, 1, 0, 1, 0, blocks, kBfloat16Block / 2, panel};
   typename Form::Product product(withParts(tiling, parts.count, parts.apart * sizeof(Element)), dispatch, layer);
   for (std::size_t first = 0, size; first < count; first += size) {
     size = count - first < kRows ? count - first : kRows;

@@ -45,7 +45,7 @@ using ProductOfBytes = TiledProduct<Tiles, TiledBytes<Tiles>>;
 
 inline Tiling tilingOfRow(std::size_t inputs, std::size_t stride) {
   const std::size_t fours = foursOf(inputs);
-  return {stride, 1, 0, (fours + kTileFours - 1) / kTileFours, fours < kTileFours ? fours : kTileFours,
+  return {stride, 1, 0, 1, 0, (fours + kTileFours - 1) / kTileFours, fours < kTileFours ? fours : kTileFours,
           fours * kPanelOfFours};
 }
 
@@ -79,7 +79,7 @@ inline void denseByTiles(const QuantizedDense& layer, std::size_t batch, const s
   multiplyCopied<Tiles>(layer, batch, put, out, scratch);
 }
 
-/// Each line of a window is a piece.
+/// Each line of a window is a piece, and each pixel of it a run if there are others between them.
 template <class Tiles>
 inline void convolveLines(const QuantizedConv2d& layer, const CopiedBand& band, LinesOfImages all, const std::uint8_t* in,
                           char* out, std::uint32_t* scratch) {

@@ -11,11 +11,12 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
-/// How the rows of a product lie in memory: in pieces, which consist of blocks, one for each tile.
+/// How the rows of a product lie in memory: in pieces, which consist of runs, and these of blocks, one for each tile.
 struct Tiling {
   std::size_t stride;  ///< bytes between rows
   std::size_t pieces, piece;  ///< their number, and bytes between them
-  std::size_t blocks, fours;  ///< of a piece, and groups of four bytes of a block
+  std::size_t runs, run;      ///< of a piece, likewise
+  std::size_t blocks, fours;  ///< of a run, and groups of four bytes of a block
   std::size_t panel;          ///< bytes between the panels of the weights
   /// If numbers are sums of parts (bfloat16.h): how many, and bytes between those of a row and of a panel.
   std::size_t parts = 1, partOfRow = 0, partOfPanel = 0;
@@ -50,9 +51,10 @@ template <class Tiles, int kDown, int kAcross, int kPairs, class Layer>
 TFAOT_INLINE void addTiles(const Tiling& tiling, const TiledRows& rows, const std::uint8_t* weights) {
   constexpr std::size_t kRow = kPanel * 4;
   const PairsOfParts& parts = kPairsOfParts[kPairs];
-  for (std::size_t piece = 0; piece < tiling.pieces; ++piece) {
-    const std::uint8_t* upper = rows.in[0] + piece * tiling.piece;
-    [[maybe_unused]] const std::uint8_t* lower = rows.in[1] + piece * tiling.piece;
+  for (std::size_t number = 0, piece = 0, run = 0; number < tiling.pieces * tiling.runs; ++number) {
+    const std::size_t place = piece * tiling.piece + run * tiling.run;
+    const std::uint8_t* upper = rows.in[0] + place;
+    [[maybe_unused]] const std::uint8_t* lower = rows.in[1] + place;
     for (std::size_t block = 0; block < tiling.blocks; ++block) {
       TFAOT_UNROLL
       for (std::size_t i = 0; i < parts.count; ++i) {
@@ -76,6 +78,9 @@ TFAOT_INLINE void addTiles(const Tiling& tiling, const TiledRows& rows, const st
       lower += tiling.fours * 4;
       weights += tiling.fours * kRow;
     }
+    if (++run < tiling.runs) continue;
+    run = 0;
+    ++piece;
   }
 }
 
@@ -195,7 +200,8 @@ inline void multiplyRows(Product& product, const std::uint8_t* in, std::size_t s
 /// The windows of copied lines, whose numbers have so many bytes.
 inline Tiling tilingOfLines(const Window& window, const CopiedBand& band, std::size_t bytesOfNumber) {
   const std::size_t pixel = band.channels * bytesOfNumber, down = window.dilationHeight * band.columns * pixel;
-  return {window.strideWidth * pixel, window.height, down, band.blocks, band.fours, window.height * band.blocks * band.fours * kPanel * 4};
+  const std::size_t panel = window.height * band.runs * band.blocks * band.fours * kPanel * 4;
+  return {window.strideWidth * pixel, window.height, down, band.runs, window.dilationWidth * pixel, band.blocks, band.fours, panel};
 }
 
 /// Windows of lines that lie between their padding, `size` bytes each, are rows of tiles as they are. Returns the end of `out`.

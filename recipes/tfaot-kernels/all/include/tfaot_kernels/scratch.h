@@ -196,7 +196,8 @@ struct CopiedBand {
   std::size_t tilesOfLine, rows;  ///< tiles for a line of windows, and windows of each
   std::size_t columns, lines;     ///< pixels of a copied line, and lines of windows at a time
   std::size_t channels;           ///< numbers of a copied pixel, the last of which may be zeros
-  std::size_t blocks, fours;      ///< tiles of a line of a window, and groups of four bytes of each
+  std::size_t runs;               ///< of adjacent numbers in a line of a window: its pixels if there are others between them
+  std::size_t blocks, fours;      ///< tiles of a run, and groups of four bytes of each
   bool isInPlace;                 ///< whether tiles can read windows in place
   std::size_t bytes;
 
@@ -206,15 +207,16 @@ struct CopiedBand {
                        bool fills)
       : tilesOfLine((window.outWidth + kTileRows - 1) / kTileRows), rows((window.outWidth + tilesOfLine - 1) / tilesOfLine),
         columns((tilesOfLine * rows - 1) * window.strideWidth + reach(window.width, window.dilationWidth)),
-        lines(window.outHeight), channels(window.channels), blocks(1), fours(kTileFours), isInPlace(false), bytes(0) {
-    const bool isOneRun = window.dilationWidth == 1 || window.width == 1;
+        lines(window.outHeight), channels(window.channels), runs(window.dilationWidth == 1 ? 1 : window.width), blocks(1),
+        fours(kTileFours), isInPlace(false), bytes(0) {
     const std::size_t filled = fills ? foursOf(window.channels * bytesOfNumber) * 4 / bytesOfNumber : window.channels;
-    const std::size_t size = window.width * filled * bytesOfNumber, all = size / 4;
-    if (isOneRun && size % 4 == 0) {
+    const std::size_t size = window.width / runs * filled * bytesOfNumber, all = size / 4;
+    // Blocks of wider numbers decide the order of sums, which would be another one in copied windows.
+    if (size % 4 == 0 && (runs == 1 || bytesOfNumber == 1 || size % kTileBytes == 0)) {
       std::size_t parts = (all + kTileFours - 1) / kTileFours;
       // Of equal sizes, because there are no registers for two shapes.
       while (all % parts != 0) ++parts;
-      isInPlace = all / parts >= leastFours || window.height * parts == 1;
+      isInPlace = all / parts >= leastFours || window.height * runs * parts == 1;
       if (isInPlace) {
         channels = filled;
         blocks = parts;
