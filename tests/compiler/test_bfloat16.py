@@ -9,6 +9,7 @@ import pytest
 
 from tests.compiler.conftest import Compile
 from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.attributes import is_for_bfloat16
 from tfaot_pkg.compiler.passes.pipeline import named, passes_for, run
 from tfaot_pkg.compiler.program import Program
 from tfaot_pkg.compiler.text import parse
@@ -79,6 +80,34 @@ PROGRAMS = {
     "conv2d, of three parts": conv2d(7, 16, 3, 18, parts=3),
     "conv2d, pointwise, of three parts": conv2d(5, 40, 1, 7, parts=3),
 }
+
+
+def _two_layers(activation: str) -> Program:
+    """A dense layer of 40, whose results only another one reads."""
+    weights, bias, more = numbers((33, 40), 1) / 6, numbers([40], 2), numbers((40, 21), 3)
+    return _read(
+        f"""%0 f32[batch,3,33] = parameter number=0
+%1 f32[33,40] = constant literal={_literal(weights)}
+%2 f32[40] = constant literal={_literal(bias)}
+%3 f32[40,21] = constant literal={_literal(more)}
+%4 f32[batch,3,40] = dense %0 %1 %2 activation={activation} weights_axis=0
+%5 f32[batch,3,21] = dense %4 %3 weights_axis=0
+give %5
+""",
+        1,
+    )
+
+
+NEAR = {"GELU between two layers": _two_layers("gelu_erf")}
+
+
+def test_gelu_between_layers_is_off_by_less_than_its_rounding(compiled: Compile) -> None:
+    program = NEAR["GELU between two layers"]
+    assert [*map(is_for_bfloat16, program.entry.operations[-2:])] == [True, False]
+    given = numbers((19, 3, 33), 5) * 2
+    (found,), (wanted,) = compiled(program, 8)(given), interpret.run(program, 19, [given])
+    # A number is rounded to its neighbour if it lies nearly between both, with a probability of about 2^-7.
+    assert 0 < np.abs(found - wanted).max() < 2**-4 and np.mean(np.abs(found - wanted)) < 2**-9
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -109,7 +109,12 @@ class _NarrowDense(ctypes.Structure):
 
 
 class _Bfloat16Dense(ctypes.Structure):
-    _fields_ = [*_Dense._fields_, ("parts", ctypes.c_size_t), ("stride", ctypes.c_size_t)]
+    _fields_ = [
+        *_Dense._fields_,
+        ("parts", ctypes.c_size_t),
+        ("is_for_bfloat16", ctypes.c_bool),
+        ("stride", ctypes.c_size_t),
+    ]
 
 
 class _SparseDense(ctypes.Structure):
@@ -395,9 +400,11 @@ class Kernels:
         activation: str = "none",
         *,
         parts: int = 1,
+        for_bfloat16: bool = False,
         form: Bfloat16Form = Bfloat16Form.FASTEST,
     ) -> Floats:
         layer, _held = self._bfloat16(weights, bias, activation, parts)
+        layer.is_for_bfloat16 = for_bfloat16
         scratch = self._scratch("bfloat16_dense_scratch", len(weights), parts)
         data, out = self._in(values), self._out(len(values), weights.shape[1])
         self._machine.call(
@@ -434,7 +441,7 @@ class Kernels:
         """A layer, and the memory that it points to."""
         held = [self._exactly(packed_bfloat16(weights, block, parts)), *([] if bias is None else [self._in(bias)])]
         addresses = [each.address for each in held] + [None] * (bias is None)
-        return _Bfloat16Dense(*weights.shape, *addresses, ACTIVATIONS[activation], parts, 0), held
+        return _Bfloat16Dense(*weights.shape, *addresses, ACTIVATIONS[activation], parts, False, 0), held
 
     def _scratch(self, function: str, *sizes: int | ctypes.Structure) -> Buffer:
         """Words that are NaN as floats."""

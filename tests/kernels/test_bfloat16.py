@@ -5,6 +5,8 @@ Numbers of two and three parts are float32x3 and float32x6 of specs.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -284,6 +286,20 @@ def _assert_convolution(kernels: Kernels, shape: Shape, parts: int) -> None:
         for form in Bfloat16Form:
             found = kernels.bfloat16_conv2d(shape, images, weights, bias, parts=parts, form=form)
             _same(found.reshape(-1, filters), wanted)
+
+
+def test_gelu_for_bfloat16_is_off_by_less_than_a_hundredth_of_the_rounding(kernels: Kernels) -> None:
+    """Sums are zero, so that biases are what is activated."""
+    special = np.array([0.0, -0.0, np.inf, np.nan, 4.3, -4.3, 1e30, -1e30, 1e-30, -1e-39], np.float32)
+    bias = np.concatenate([np.linspace(-7, 7, 20000).astype(np.float32), special])
+    layer = np.zeros((3, 32), np.float32), np.zeros((32, len(bias)), np.float32), bias, "gelu_erf"
+    found = kernels.bfloat16_dense(*layer, for_bfloat16=True)
+    with np.errstate(all="ignore"):
+        wanted = np.array([x * math.erfc(-x / math.sqrt(2)) / 2 for x in bias.astype(np.float64).tolist()])
+        assert np.nanmax((np.abs(found - wanted) / np.abs(bias))[:, np.isfinite(bias)]) < 2**-16
+    np.testing.assert_array_equal(found[0][-10:-6], [0.0, -0.0, np.inf, np.nan])
+    # Without it the error is that of the activation.
+    np.testing.assert_allclose(kernels.bfloat16_dense(*layer)[0][:20000], wanted[:20000], rtol=1e-6, atol=1e-30)
 
 
 def test_other_activations_follow_the_bias(kernels: Kernels) -> None:

@@ -33,7 +33,7 @@ from tfaot_pkg.compiler.passes.raise_quantized import quantized
 from tfaot_pkg.compiler.passes.raise_resample import resample
 from tfaot_pkg.compiler.passes.raise_softmax import softmax
 from tfaot_pkg.compiler.passes.raise_top_k import top_k
-from tfaot_pkg.compiler.passes.reduce_precision import in_bfloat16
+from tfaot_pkg.compiler.passes.reduce_precision import in_bfloat16, rounded_anyway
 from tfaot_pkg.compiler.passes.reroll import rolled
 from tfaot_pkg.compiler.passes.rewriting import Rule, by_region, by_rule
 from tfaot_pkg.compiler.passes.simplify import simplify
@@ -60,6 +60,10 @@ class Pass:
 
 def _hoisted(program: Program) -> Program:
     return by_region(lambda region, outside, ids: hoisted(region, outside, ids, program.symbols))(program)
+
+
+def _in_bfloat16(program: Program) -> Program:
+    return by_region(rounded_anyway)(by_rule(in_bfloat16)(program))
 
 
 def _rule(name: str, rule: Rule, summary: str) -> Pass:
@@ -127,9 +131,10 @@ _RAISING = (
 
 PASSES = (*_ANY, *_RAISING)
 ON_REQUEST = (
-    _rule(
-        "reduce-precision", in_bfloat16,
-        "If the spec asks for it (`compilation.precision`), layers multiply in bfloat16; this pass is the last one.",
+    Pass(
+        name="reduce-precision", run=_in_bfloat16,
+        summary="If the spec asks for it (`compilation.precision`), layers multiply in bfloat16; this pass is the last "
+        "one. GELU between two such layers is as exact as these need it.",
     ),
     _rule(
         "float32x3-products", in_float32x3,

@@ -133,7 +133,7 @@ TFAOT_INLINE void sumBfloat16(const Bfloat16Dense& layer, const Tiling& tiling, 
 class ProductOfFloats {
  public:
   ProductOfFloats(const Tiling& tiling, const Dispatch& dispatch, const Bfloat16Dense& layer)
-      : layer_(layer), tiling_(tiling), finish_(dispatch, strideOf(layer), layer.bias, layer.activation) {}
+      : layer_(layer), tiling_(tiling), finish_(dispatch, strideOf(layer), layer.bias, layer.activation, layer.isForBfloat16) {}
 
   std::size_t outStride() const { return strideOf(layer_) * sizeof(float); }
   /// As of TiledProduct: rows need no registers for them.

@@ -15,7 +15,7 @@ class TiledPairs {
   using Sum = float;
   static constexpr int kMostParts = static_cast<int>(tfaot_kernels::kMostParts);
 
-  TiledPairs(const Dispatch& dispatch, const Bfloat16Dense& layer) : layer_(layer), finish_(dispatch, strideOf(layer), layer.bias, layer.activation) {}
+  TiledPairs(const Dispatch& dispatch, const Bfloat16Dense& layer) : layer_(layer), finish_(dispatch, strideOf(layer), layer.bias, layer.activation, layer.isForBfloat16) {}
 
   std::size_t outputs() const { return layer_.outputs; }
   std::size_t outStride() const { return strideOf(layer_) * sizeof(float); }

@@ -10,8 +10,8 @@ inline namespace TFAOT_KERNELS_TARGET {
 /// The last step of rows, whose results lie `apart` floats apart: bias and activation.
 class FinishRows {
  public:
-  FinishRows(const Dispatch& dispatch, std::size_t apart, const float* bias, Activation activation)
-      : dispatch_(dispatch), apart_(apart), bias_(bias), activation_(activation) {}
+  FinishRows(const Dispatch& dispatch, std::size_t apart, const float* bias, Activation activation, bool isForBfloat16 = false)
+      : dispatch_(dispatch), apart_(apart), bias_(bias), activation_(activation), isForBfloat16_(isForBfloat16) {}
 
   /// Of `columns` sums of columns from `column` on; sums of rows lie `stride` floats apart.
   void operator()(const float* sums, std::size_t stride, std::size_t rows, std::size_t column, std::size_t columns, float* out) const {
@@ -20,6 +20,8 @@ class FinishRows {
       add(sums, stride, rows, column, columns, out, [](Vector x) { return positivePart(x); });
     } else if (activation == Activation::clip) {
       add(sums, stride, rows, column, columns, out, [&](Vector x) { return clipped(x, activation.low, activation.high); });
+    } else if (isForBfloat16_ && activation == Activation::gelu_erf) {
+      add(sums, stride, rows, column, columns, out, [](Vector x) { return nearGeluErf(x); });
     } else {
       add(sums, stride, rows, column, columns, out, [](Vector x) { return x; });
       if (activation == Activation::none) return;
@@ -52,6 +54,7 @@ class FinishRows {
   const std::size_t apart_;
   const float* const bias_;
   const Activation activation_;
+  const bool isForBfloat16_;
 };
 
 }  // namespace TFAOT_KERNELS_TARGET

@@ -325,6 +325,8 @@ struct Bfloat16Dense {
   const float* bias;  ///< `outputs` floats, or null for none
   Activation activation;
   std::size_t parts = 1;   ///< at most kMostParts
+  /// Whether results are only read as bfloat16: gelu_erf may then have an error of 2^-16 of its argument.
+  bool isForBfloat16 = false;
   std::size_t stride = 0;  ///< as in QuantizedDense
 };
 
