@@ -9,7 +9,6 @@ import pytest
 
 from tests.compiler.conftest import Compile
 from tfaot_pkg.compiler import interpret
-from tfaot_pkg.compiler.attributes import is_for_bfloat16
 from tfaot_pkg.compiler.passes.pipeline import named, passes_for, run
 from tfaot_pkg.compiler.program import Program
 from tfaot_pkg.compiler.text import parse
@@ -62,6 +61,31 @@ give %2
     )
 
 
+def stored() -> Program:
+    """Layers of images and rows, with bfloat16 between them."""
+    filters, weights, last = numbers([3, 3, 3, 9], 3), numbers([441, 40], 4), numbers([40, 9], 5)
+    window = "window=[7,7,3,7,7,3,3,1,1,1,1,1,1] groups=1"
+    program = _read(
+        f"""%0 f32[batch,7,7,3] = parameter number=0
+%1 f32[3,3,3,9] = constant literal={_literal(filters)}
+%2 f32[3,3,9,9] = constant literal={_literal(numbers([3, 3, 9, 9], 6))}
+%3 f32[441,40] = constant literal={_literal(weights)}
+%4 f32[40,9] = constant literal={_literal(last)}
+%5 f32[batch,7,7,9] = conv2d %0 %1 activation=relu {window}
+%6 f32[batch,7,7,9] = conv2d %5 %2 activation=none {window.replace("7,7,3", "7,7,9", 1)}
+%7 f32[batch,441] = reshape %6
+%8 f32[batch,40] = dense %7 %3 activation=tanh weights_axis=0
+%9 f32[batch,9] = dense %8 %4 activation=none weights_axis=0
+give %9
+""",
+        1,
+    )
+    made = run(program, [named("store-bfloat16")])
+    types = [each.shape.dtype for each in made.entry.operations if each.opcode.startswith("bfloat16")]
+    assert types == [*["u16"] * 3, "f32"]
+    return made
+
+
 def _read(text: str, parts: int) -> Program:
     return run(verified(parse(text), "reading"), [named(PASSES[parts])])
 
@@ -73,6 +97,7 @@ PROGRAMS = {
     "conv2d": conv2d(9, 8, 3, 18),
     "conv2d, pointwise": conv2d(5, 40, 1, 7),
     "conv2d, pooled": conv2d(10, 4, 3, 6, pooled=True),
+    "stored as bfloat16": stored(),
     "dense, of two parts": dense(70, 21, parts=2),
     "dense, of three parts": dense(64, 90, parts=3),
     "conv2d, of two parts": conv2d(9, 8, 3, 18, parts=2),
@@ -85,7 +110,7 @@ PROGRAMS = {
 def _two_layers(activation: str) -> Program:
     """A dense layer of 40, whose results only another one reads."""
     weights, bias, more = numbers((33, 40), 1) / 6, numbers([40], 2), numbers((40, 21), 3)
-    return _read(
+    program = _read(
         f"""%0 f32[batch,3,33] = parameter number=0
 %1 f32[33,40] = constant literal={_literal(weights)}
 %2 f32[40] = constant literal={_literal(bias)}
@@ -96,6 +121,7 @@ give %5
 """,
         1,
     )
+    return run(program, [named("store-bfloat16")])
 
 
 NEAR = {"GELU between two layers": _two_layers("gelu_erf")}
@@ -103,7 +129,7 @@ NEAR = {"GELU between two layers": _two_layers("gelu_erf")}
 
 def test_gelu_between_layers_is_off_by_less_than_its_rounding(compiled: Compile) -> None:
     program = NEAR["GELU between two layers"]
-    assert [*map(is_for_bfloat16, program.entry.operations[-2:])] == [True, False]
+    assert [each.shape.dtype for each in program.entry.operations[-2:]] == ["u16", "f32"]
     given = numbers((19, 3, 33), 5) * 2
     (found,), (wanted,) = compiled(program, 8)(given), interpret.run(program, 19, [given])
     # A number is rounded to its neighbour if it lies nearly between both, with a probability of about 2^-7.

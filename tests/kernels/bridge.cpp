@@ -120,7 +120,7 @@ EXPORT void quantized_dense_tiles_by_team(const kernels::QuantizedDense* layer, 
                                           char* out, std::uint32_t* scratch) {
   const OneByOne team(scratch);
   kernels::withTiles([&](auto tiles) {
-    kernels::shareDense(&team, *layer, kernels::panelOf(*layer), batch, in, out, kernels::sizeOfResult(*layer), nullptr, [&](const auto& part, std::size_t rows, const auto* from, char* to, auto* own) {
+    kernels::shareDense(&team, *layer, kernels::panelOf(*layer), batch, in, out, nullptr, [&](const auto& part, std::size_t rows, const auto* from, char* to, auto* own) {
       kernels::denseByTiles<decltype(tiles)>(part, rows, from, to, own);
     });
   });
@@ -157,7 +157,7 @@ EXPORT void quantized_conv2d_tiles_by_team(const kernels::QuantizedConv2d* layer
                                            char* out, std::uint32_t* scratch) {
   const OneByOne team(scratch);
   kernels::withTiles([&](auto tiles) {
-    kernels::shareConv2d(&team, *layer, kernels::panelOf(layer->product), batch, in, out, kernels::sizeOfResult(layer->product), nullptr, [&](const auto& part, kernels::LinesOfImages lines, const auto* from, char* to, auto* own) {
+    kernels::shareConv2d(&team, *layer, kernels::panelOf(layer->product), batch, in, out, nullptr, [&](const auto& part, kernels::LinesOfImages lines, const auto* from, char* to, auto* own) {
       kernels::convolveByTiles<decltype(tiles)>(part, lines, from, to, own);
     });
   });
@@ -197,25 +197,25 @@ EXPORT void narrow_dense(const kernels::NarrowDense* layer, std::size_t batch, c
 
 EXPORT std::size_t bfloat16_dense_scratch(std::size_t inputs, std::size_t parts) { return kernels::bfloat16DenseScratch(inputs, parts); }
 
-EXPORT void bfloat16_dense(const kernels::Bfloat16Dense* layer, std::size_t batch, const float* in, float* out,
+EXPORT void bfloat16_dense(const kernels::Bfloat16Dense* layer, std::size_t batch, const std::uint8_t* in, char* out,
                            std::uint32_t* scratch) {
   kernels::bfloat16Dense(nullptr, kernels::Reached{}.activating(layer->activation).table(), *layer, batch, in, out, scratch);
 }
 
 /// As on CPUs of the target that have no instruction for products of bfloat16.
-EXPORT void bfloat16_dense_as_floats(const kernels::Bfloat16Dense* layer, std::size_t batch, const float* in, float* out,
+EXPORT void bfloat16_dense_as_floats(const kernels::Bfloat16Dense* layer, std::size_t batch, const std::uint8_t* in, char* out,
                                      std::uint32_t* scratch) {
   const kernels::Dispatch dispatch = kernels::Reached{}.activating(layer->activation).table();
   kernels::denseBfloat16<kernels::AsFloats>(dispatch, *layer, batch, in, out, scratch);
 }
 
 /// In the form that one thread would choose, also if that is tiles and there are few rows.
-EXPORT void bfloat16_dense_by_team(const kernels::Bfloat16Dense* layer, std::size_t batch, const float* in, float* out,
+EXPORT void bfloat16_dense_by_team(const kernels::Bfloat16Dense* layer, std::size_t batch, const std::uint8_t* in, char* out,
                                    std::uint32_t* scratch) {
   const OneByOne team(scratch);
   const kernels::Dispatch dispatch = kernels::Reached{}.activating(layer->activation).table();
   kernels::withFormOfBfloat16(*layer, batch, [&](auto form) {
-    kernels::shareDense(&team, *layer, kernels::panelOf(*layer), batch, in, out, 1, nullptr, [&](const auto& part, std::size_t rows, const float* from, float* to, auto* own) {
+    kernels::shareDense(&team, *layer, kernels::panelOf(*layer), batch, in, out, nullptr, [&](const auto& part, std::size_t rows, const std::uint8_t* from, char* to, auto* own) {
       kernels::denseBfloat16<decltype(form)>(dispatch, part, rows, from, to, own);
     });
   });
@@ -225,23 +225,23 @@ EXPORT std::size_t bfloat16_conv2d_scratch(const kernels::Window* window, std::s
   return kernels::bfloat16Conv2dScratch(*window, parts);
 }
 
-EXPORT void bfloat16_conv2d(const kernels::Bfloat16Conv2d* layer, std::size_t batch, const float* in, float* out,
+EXPORT void bfloat16_conv2d(const kernels::Bfloat16Conv2d* layer, std::size_t batch, const std::uint8_t* in, char* out,
                             std::uint32_t* scratch) {
   kernels::bfloat16Conv2d(nullptr, kernels::Reached{}.activating(layer->product.activation).table(), *layer, batch, in, out, scratch);
 }
 
-EXPORT void bfloat16_conv2d_as_floats(const kernels::Bfloat16Conv2d* layer, std::size_t batch, const float* in, float* out,
+EXPORT void bfloat16_conv2d_as_floats(const kernels::Bfloat16Conv2d* layer, std::size_t batch, const std::uint8_t* in, char* out,
                                       std::uint32_t* scratch) {
   const kernels::Dispatch dispatch = kernels::Reached{}.activating(layer->product.activation).table();
   kernels::convolveBfloat16<kernels::AsFloats>(dispatch, *layer, {batch, 0, layer->window.outHeight}, in, out, scratch);
 }
 
-EXPORT void bfloat16_conv2d_by_team(const kernels::Bfloat16Conv2d* layer, std::size_t batch, const float* in, float* out,
+EXPORT void bfloat16_conv2d_by_team(const kernels::Bfloat16Conv2d* layer, std::size_t batch, const std::uint8_t* in, char* out,
                                     std::uint32_t* scratch) {
   const OneByOne team(scratch);
   const kernels::Dispatch dispatch = kernels::Reached{}.activating(layer->product.activation).table();
   kernels::withFormOfBfloat16(layer->product, batch * layer->window.outHeight * layer->window.outWidth, [&](auto form) {
-    kernels::shareConv2d(&team, *layer, kernels::panelOf(*layer), batch, in, out, 1, nullptr, [&](const auto& part, kernels::LinesOfImages lines, const float* from, float* to, auto* own) {
+    kernels::shareConv2d(&team, *layer, kernels::panelOf(*layer), batch, in, out, nullptr, [&](const auto& part, kernels::LinesOfImages lines, const std::uint8_t* from, char* to, auto* own) {
       kernels::convolveBfloat16<decltype(form)>(dispatch, part, lines, from, to, own);
     });
   });

@@ -112,7 +112,8 @@ class _Bfloat16Dense(ctypes.Structure):
     _fields_ = [
         *_Dense._fields_,
         ("parts", ctypes.c_size_t),
-        ("is_for_bfloat16", ctypes.c_bool),
+        ("is_rounded", ctypes.c_bool),
+        ("rounds", ctypes.c_bool),
         ("stride", ctypes.c_size_t),
     ]
 
@@ -394,33 +395,49 @@ class Kernels:
 
     def bfloat16_dense(
         self,
-        values: Floats,
+        values: Floats | NDArray[np.uint16],
         weights: Floats,
         bias: Floats | None,
         activation: str = "none",
         *,
         parts: int = 1,
-        for_bfloat16: bool = False,
+        rounds: bool = False,
         form: Bfloat16Form = Bfloat16Form.FASTEST,
     ) -> Floats:
+        """Of floats, or of bits of bfloat16. If it `rounds`, results are such bits, here as floats."""
         layer, _held = self._bfloat16(weights, bias, activation, parts)
-        layer.is_for_bfloat16 = for_bfloat16
         scratch = self._scratch("bfloat16_dense_scratch", len(weights), parts)
-        data, out = self._in(values), self._out(len(values), weights.shape[1])
-        self._machine.call(
-            f"bfloat16_dense{form.value}", layer, len(values), data.address, out.address, scratch.address
-        )
-        return out.read()
+        call = f"bfloat16_dense{form.value}"
+        return self._reduced(call, layer, layer, values, (len(values), weights.shape[1]), scratch, rounds=rounds)
+
+    def _reduced(
+        self,
+        function: str,
+        layer: ctypes.Structure,
+        product: _Bfloat16Dense,
+        values: Floats | NDArray[np.uint16],
+        made: tuple[int, ...],
+        scratch: Buffer,
+        *,
+        rounds: bool,
+    ) -> Floats:
+        product.is_rounded, product.rounds = values.dtype == np.uint16, rounds
+        data = self._exactly(values) if product.is_rounded else self._in(values)
+        out = self._exactly(np.full(made, 12345, np.uint16)) if rounds else self._out(*made)
+        self._machine.call(function, layer, len(values), data.address, out.address, scratch.address)
+        found = out.read()
+        return (found.astype(np.uint32) << 16).view(np.float32) if rounds else found
 
     def bfloat16_conv2d(
         self,
         shape: Shape,
-        images: Floats,
+        images: Floats | NDArray[np.uint16],
         filters: Floats,
         bias: Floats | None,
         activation: str = "none",
         *,
         parts: int = 1,
+        rounds: bool = False,
         form: Bfloat16Form = Bfloat16Form.FASTEST,
     ) -> Floats:
         """The same of the windows of images."""
@@ -429,11 +446,9 @@ class Kernels:
         product, _held = self._bfloat16(weights, bias, activation, parts, read.block)
         layer = _Bfloat16Conv2d(shape.window(), product)
         scratch = self._scratch("bfloat16_conv2d_scratch", layer.window, parts)
-        data, out = self._in(images), self._out(len(images), *shape.out, filters.shape[3])
-        self._machine.call(
-            f"bfloat16_conv2d{form.value}", layer, len(images), data.address, out.address, scratch.address
-        )
-        return out.read()
+        made = (len(images), *shape.out, filters.shape[3])
+        call = f"bfloat16_conv2d{form.value}"
+        return self._reduced(call, layer, layer.product, images, made, scratch, rounds=rounds)
 
     def _bfloat16(
         self, weights: Floats, bias: Floats | None, activation: str, parts: int, block: int = BLOCK
@@ -441,7 +456,7 @@ class Kernels:
         """A layer, and the memory that it points to."""
         held = [self._exactly(packed_bfloat16(weights, block, parts)), *([] if bias is None else [self._in(bias)])]
         addresses = [each.address for each in held] + [None] * (bias is None)
-        return _Bfloat16Dense(*weights.shape, *addresses, ACTIVATIONS[activation], parts, False, 0), held
+        return _Bfloat16Dense(*weights.shape, *addresses, ACTIVATIONS[activation], parts, False, False, 0), held
 
     def _scratch(self, function: str, *sizes: int | ctypes.Structure) -> Buffer:
         """Words that are NaN as floats."""

@@ -191,21 +191,16 @@ class Conv2d(Layer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bfloat16Dense(Layer):
-    """`parts`: of how many numbers of bfloat16 each input and weight is the sum (bfloat16.py).
-
-    With `for_bfloat16` results are only read as bfloat16: gelu_erf may then have an error of 2^-16 of its argument.
-    """
+    """`parts`: of how many numbers of bfloat16 each input and weight is the sum (bfloat16.py)."""
 
     parts: int = 1
-    for_bfloat16: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bfloat16Conv2d(Conv2d):
-    """The others as in Bfloat16Dense."""
+    """`parts` as in Bfloat16Dense."""
 
     parts: int = 1
-    for_bfloat16: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,12 +272,6 @@ def parts_of(operation: HasAttributes) -> int:
     """The `parts` of a layer of bfloat16. Raises TypeError for others."""
     attributes = operation.attributes
     return attributes.parts if isinstance(attributes, Bfloat16Conv2d) else Bfloat16Dense.of(operation).parts
-
-
-def is_for_bfloat16(operation: HasAttributes) -> bool:
-    """Likewise `for_bfloat16`."""
-    given = operation.attributes
-    return given.for_bfloat16 if isinstance(given, Bfloat16Conv2d) else Bfloat16Dense.of(operation).for_bfloat16
 
 
 _A = TypeVar("_A", bound=Attributes)

@@ -16,6 +16,8 @@ from tfaot_pkg.ground.arrays import Array
 
 BLOCK = 32
 """Inputs whose products are added at a time (kBfloat16Block of tfaot_kernels/scratch.h), in some convolutions fewer."""
+STORED = "u16"
+"""The type of arrays of bfloat16."""
 PARTS: Mapping[str, int] = {"bfloat16": 1, "float32x3": 2, "float32x6": 3}
 """The parts of numbers by compilation.precision.compute: their products are one, three or six."""
 PRODUCTS: Mapping[int, tuple[tuple[tuple[int, int], ...], ...]] = {
@@ -41,9 +43,13 @@ def rounded_bits(numbers: Array) -> NDArray[np.uint16]:
     return np.where(np.isnan(numbers), high | 0x40, np.where(tiny, high & 0x8000, nearest)).astype(np.uint16)
 
 
+def floats_of_bits(bits: Array) -> NDArray[np.float32]:
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
 def rounded(numbers: Array) -> NDArray[np.float32]:
     """The same as float32."""
-    return (rounded_bits(numbers).astype(np.uint32) << 16).view(np.float32)
+    return floats_of_bits(rounded_bits(numbers))
 
 
 def in_parts(numbers: Array, count: int) -> list[NDArray[np.float32]]:

@@ -22,7 +22,7 @@ from tfaot_pkg.compiler.attributes import (
     TransposedConv2d,
     parts_of,
 )
-from tfaot_pkg.compiler.bfloat16 import PRODUCTS
+from tfaot_pkg.compiler.bfloat16 import PRODUCTS, STORED
 from tfaot_pkg.compiler.program import NUMPY_TYPES
 from tfaot_pkg.compiler.type_rules import ArrayType, Types, Use, different, require, windows
 
@@ -63,7 +63,7 @@ def dense(use: Use) -> Types:
 
 def bfloat16_dense(use: Use) -> Types:
     x, weights, made = *use.arrays[:2], use.result
-    require(x.dtype == weights.dtype == made.dtype == "f32" and weights.rank == 2 and x.rank > 0, "operands differ")
+    require(weights.dtype == "f32" and weights.rank == 2 and x.rank > 0, "operands differ")
     _require_rows(x, weights, made)
     _require_bias(use, weights.sizes[1])
     _require_parts(use)
@@ -71,7 +71,10 @@ def bfloat16_dense(use: Use) -> Types:
 
 
 def _require_parts(use: Use) -> None:
+    """Numbers of one part may be stored as bfloat16."""
     require(parts_of(use) in PRODUCTS, "numbers have no such parts")
+    allowed = ("f32", STORED) if parts_of(use) == 1 else ("f32",)
+    require(use.arrays[0].dtype in allowed and use.result.dtype in allowed, "operands differ")
 
 
 def narrow_dense(use: Use) -> Types:
@@ -170,9 +173,14 @@ def _window_result(image: ArrayType, window: Sequence[int], channels: int) -> Ar
 
 
 def conv2d(use: Use) -> Types:
+    require(use.arrays[0].dtype == "f32", "no filters")
+    return _conv2d(use)
+
+
+def _conv2d(use: Use) -> Types:
     image, filters = use.arrays[:2]
     window, groups = use.sizes.numbers(Conv2d.of(use).window), Conv2d.of(use).groups
-    require(image.dtype == filters.dtype == "f32" and filters.rank == 4 and len(window) == 13, "no filters")
+    require(filters.dtype == "f32" and filters.rank == 4 and len(window) == 13, "no filters")
     *taps, inputs, outputs = filters.sizes
     require(list(window[5:7]) == taps and groups > 0, "the window is not the filters'")
     require(image.rank == 4 and image.sizes[3] == inputs * groups and outputs % groups == 0, "channels do not fit")
@@ -183,7 +191,8 @@ def conv2d(use: Use) -> Types:
 def bfloat16_conv2d(use: Use) -> Types:
     require(Conv2d.of(use).groups == 1, "it has groups")
     _require_parts(use)
-    return conv2d(use)
+    (made,) = _conv2d(use)
+    return (replace(made, dtype=use.result.dtype),)
 
 
 def max_pool(use: Use) -> Types:

@@ -27,7 +27,6 @@ from tfaot_pkg.compiler.attributes import (
     TopK,
     TransposedConv2d,
     Trees,
-    is_for_bfloat16,
     parts_of,
 )
 from tfaot_pkg.compiler.chains import softmax_of_rows
@@ -237,14 +236,15 @@ def _bfloat16(
     # Computed here and in C++, so that code with too little memory does not compile.
     emitter.remark(f"static_assert({check} <= {needed});")
     activation = f"Activation::{Layer.of(operation).activation}"
-    is_near = is_for_bfloat16(operation)
-    near = ["true"] if is_near else []
-    product = Struct((Size(inputs), Size(outputs), packed, bias, activation, Size(parts), *near))
+    types = [emitter.known[each].shape.dtype for each in (operation.operands[0], operation.id)]
+    forms = [str(each == bfloat16.STORED).lower() for each in types] if bfloat16.STORED in types else []
+    product = Struct((Size(inputs), Size(outputs), packed, bias, activation, Size(parts), *forms))
     layer = Struct((window, product)) if window else product
     read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
     written, room = Place(target, elements=operation.shape.elements), Place(work, elements=Size(needed))
     team = team_of(emitter, operation, needed)
     emitter.call(function, team, "dispatch", layer, batch, read, Written(written), Written(room))
+    is_near = types[1] == bfloat16.STORED and Layer.of(operation).activation == "gelu_erf"  # in the layer's last step
     emitter.reached[f"activating({'Activation::none' if is_near else activation})"] = None
     for pointer in (source, target, work):
         emitter.touch(pointer)

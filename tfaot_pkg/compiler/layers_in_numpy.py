@@ -24,7 +24,7 @@ from tfaot_pkg.compiler.attributes import (
     TransposedConv2d,
     parts_of,
 )
-from tfaot_pkg.compiler.bfloat16 import products, windows_of
+from tfaot_pkg.compiler.bfloat16 import floats_of_bits, products, rounded_bits, windows_of
 from tfaot_pkg.compiler.meanings import Run, windows
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Operation
 from tfaot_pkg.ground.arrays import Array
@@ -62,7 +62,7 @@ def dense(run: Run, operation: Operation, x: Array, weights: Array, *biases: Arr
 
 
 def bfloat16_dense(run: Run, operation: Operation, x: Array, weights: Array, *biases: Array) -> Array:
-    sums = products(x.reshape(-1, x.shape[-1]), weights, parts=parts_of(operation))
+    sums = products(_as_floats(x).reshape(-1, x.shape[-1]), weights, parts=parts_of(operation))
     return _of_bfloat16(operation, sums, biases).reshape(run.sizes(operation))
 
 
@@ -77,7 +77,13 @@ def _of_bfloat16(operation: Operation, sums: Array, biases: Sequence[Array]) -> 
     """The bias is added in float32."""
     with np.errstate(all="ignore"):
         made: Array = sum(biases, sums).astype(np.float64)
-    return _activated(operation, made, ())
+    made = _activated(operation, made, ())
+    return made if operation.shape.dtype == "f32" else rounded_bits(made)
+
+
+def _as_floats(x: Array) -> Array:
+    """Of bfloat16 that are stored as such."""
+    return x if x.dtype.kind == "f" else floats_of_bits(x)
 
 
 def requantized(operation: Operation, sums: Array, more: Sequence[Array]) -> Array:
@@ -159,7 +165,7 @@ def bfloat16_conv2d(run: Run, operation: Operation, image: Array, filters: Array
     whole = (1, 1, 0, 0, 1, 1)
     window = run.at.numbers(Conv2d.of(operation).window)
     sides = [whole, *_sides(window), whole]
-    seen = windows(image, sides, 0)[:, :, :, :, 0, :, :, 0]  # NHWC, then the window
+    seen = windows(_as_floats(image), sides, 0)[:, :, :, :, 0, :, :, 0]  # NHWC, then the window
     read = windows_of(window)
     matrix = read.filled(filters, 2).reshape(-1, filters.shape[3])
     rows = read.filled(seen.transpose(0, 1, 2, 4, 5, 3), 5).reshape(-1, len(matrix))

@@ -33,12 +33,13 @@ from tfaot_pkg.compiler.passes.raise_quantized import quantized
 from tfaot_pkg.compiler.passes.raise_resample import resample
 from tfaot_pkg.compiler.passes.raise_softmax import softmax
 from tfaot_pkg.compiler.passes.raise_top_k import top_k
-from tfaot_pkg.compiler.passes.reduce_precision import in_bfloat16, rounded_anyway
+from tfaot_pkg.compiler.passes.reduce_precision import in_bfloat16
 from tfaot_pkg.compiler.passes.reroll import rolled
 from tfaot_pkg.compiler.passes.rewriting import Rule, by_region, by_rule
 from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.passes.simplify_argmax import argmax
 from tfaot_pkg.compiler.passes.split_transposed_convolutions import woven
+from tfaot_pkg.compiler.passes.store_bfloat16 import stored
 from tfaot_pkg.compiler.passes.tabulate_bytes import tabulated
 from tfaot_pkg.compiler.passes.transpose_steps import in_given_order
 from tfaot_pkg.compiler.passes.unify_nan import with_one_nan
@@ -60,10 +61,6 @@ class Pass:
 
 def _hoisted(program: Program) -> Program:
     return by_region(lambda region, outside, ids: hoisted(region, outside, ids, program.symbols))(program)
-
-
-def _in_bfloat16(program: Program) -> Program:
-    return by_region(rounded_anyway)(by_rule(in_bfloat16)(program))
 
 
 def _rule(name: str, rule: Rule, summary: str) -> Pass:
@@ -131,10 +128,14 @@ _RAISING = (
 
 PASSES = (*_ANY, *_RAISING)
 ON_REQUEST = (
+    _rule(
+        "reduce-precision", in_bfloat16,
+        "If the spec asks for it (`compilation.precision`), layers multiply in bfloat16.",
+    ),
     Pass(
-        name="reduce-precision", run=_in_bfloat16,
-        summary="If the spec asks for it (`compilation.precision`), layers multiply in bfloat16; this pass is the last "
-        "one. GELU between two such layers is as exact as these need it.",
+        name="store-bfloat16", run=by_region(stored),
+        summary="Then arrays between these layers are stored as bfloat16, and GELU of them is as exact as these need "
+        "it; this pass is the last one.",
     ),
     _rule(
         "float32x3-products", in_float32x3,
@@ -192,7 +193,8 @@ def passes_for(compute: str = "float32", weights: str = "float32") -> tuple[Pass
         return (*PASSES, named(f"{weights}-weights"))
     if compute not in PARTS:
         return PASSES
-    return (*PASSES, named("reduce-precision" if compute == "bfloat16" else f"{compute}-products"))
+    names = ("reduce-precision", "store-bfloat16") if compute == "bfloat16" else (f"{compute}-products",)
+    return (*PASSES, *map(named, names))
 
 
 def until(name: str) -> tuple[Pass, ...]:
@@ -200,4 +202,6 @@ def until(name: str) -> tuple[Pass, ...]:
     if name == IMPORT:
         return ()
     last = named(name)
+    if last.name == "store-bfloat16":
+        return passes_for("bfloat16")
     return (*PASSES, last) if last in ON_REQUEST else PASSES[: 1 + PASSES.index(last)]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +10,7 @@ import numpy as np
 from tfaot_pkg.compiler.affine import as_size
 from tfaot_pkg.compiler.attributes import Bfloat16Conv2d, Bfloat16Dense, Conv2d, Conv2dMaxPool, Dense, Layer, MaxPool
 from tfaot_pkg.compiler.bfloat16 import BLOCK, PARTS, rounded
-from tfaot_pkg.compiler.program import Operation, Region, Shape
+from tfaot_pkg.compiler.program import Operation, Shape
 from tfaot_pkg.compiler.use_def import Look
 from tfaot_pkg.ground.arrays import Array
 
@@ -20,40 +18,8 @@ _FEW = 4
 """Outputs of layers that stay float32: those whose products are added in the tree of a row (decision 039)."""
 
 
-_LAYERS = ("bfloat16_conv2d", "bfloat16_dense")
-_MOVES = ("reshape", "transpose")
-
-
 def in_bfloat16(look: Look, operation: Operation) -> Operation | None:
     return in_parts(look, operation, PARTS["bfloat16"])
-
-
-def rounded_anyway(region: Region, outside: Mapping[int, Operation], ids: Iterator[int]) -> Region:
-    """`region` with GELU of layers computed `for_bfloat16` if nothing reads them but other layers of bfloat16."""
-    look, users = Look(region, outside, ids), defaultdict[int, list[Operation]](list)
-    for operation in region.operations:
-        for value in operation.operands:
-            users[value].append(operation)
-
-    def is_rounded(value: int) -> bool:
-        if len(users[value]) != look.uses[value]:  # others are elsewhere, or the region gives it
-            return False
-        return all(
-            each.operands[0] == value and (each.opcode in _LAYERS or (each.opcode in _MOVES and is_rounded(each.id)))
-            for each in users[value]
-        )
-
-    def changed(operation: Operation) -> Operation:
-        given = operation.attributes
-        if not isinstance(given, (Bfloat16Conv2d, Bfloat16Dense)) or given.activation != "gelu_erf":
-            return operation
-        return (
-            replace(operation, attributes=replace(given, for_bfloat16=True)) if is_rounded(operation.id) else operation
-        )
-
-    operations = tuple(map(changed, region.operations))
-    is_same = all(new is old for new, old in zip(operations, region.operations, strict=True))
-    return region if is_same else replace(region, operations=operations)
 
 
 def in_parts(look: Look, operation: Operation, parts: int) -> Operation | None:

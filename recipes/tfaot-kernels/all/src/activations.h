@@ -209,8 +209,8 @@ TFAOT_INLINE Vector geluErf(Vector x) {
   return t < kCentre ? x * multiplyAdd(x, polynomial(x * x, kCentralPhi), 0.5f) : far;
 }
 
-/// The same with an error of up to 2^-16 of |x|, by a quarter of the instructions: for results that are only read as bfloat16, which
-/// rounds them by up to 2^-9.
+/// The same with an error of up to 2^-16 of |x|, by a quarter of the instructions: for results that are stored as bfloat16, which rounds
+/// them by up to 2^-8.
 TFAOT_INLINE Vector nearGeluErf(Vector x) {
   const Vector limited = smaller(broadcast(kNearLimit), larger(broadcast(-kNearLimit), x));
   const Vector phi = multiplyAdd(limited, polynomial(limited * limited, kNearPhi), broadcast(0.5f));

@@ -129,29 +129,60 @@ TFAOT_INLINE void sumBfloat16(const Bfloat16Dense& layer, const Tiling& tiling, 
   for (; done < vectors; ++done) sumBfloat16<kRows, 1, kInParts>(layer, tiling, rows, vector + done, out + done * kLanes, stride);
 }
 
+inline std::size_t sizeOfInput(const Bfloat16Dense& layer) { return layer.isRounded ? sizeof(std::uint16_t) : sizeof(float); }
+inline std::size_t sizeOfResult(const Bfloat16Dense& layer) { return layer.rounds ? sizeof(std::uint16_t) : sizeof(float); }
+
+/// Results as bfloat16.
+struct StoredRounded {
+  using Element = std::uint16_t;
+
+  static TFAOT_INLINE void put(Vector x, Element* to) { storeNarrowed(to, bits(x)); }
+  static TFAOT_INLINE void put(Vector x, std::size_t count, Element* to) { storeNarrowed(to, count, bits(x)); }
+
+ private:
+  static TFAOT_INLINE Integers bits(Vector x) { return bitsAs<Integers>(roundedToBfloat16<true>(x) >> 16); }
+};
+
+/// The last step of a layer, whose results are floats, or `Rounded`.
+template <class Rounded>
+class FinishBfloat16 {
+ public:
+  FinishBfloat16(const Dispatch& dispatch, const Bfloat16Dense& layer)
+      : finish_(dispatch, strideOf(layer), layer.bias, layer.activation), rounds_(layer.rounds) {}
+
+  void operator()(const float* sums, std::size_t stride, std::size_t rows, std::size_t column, std::size_t columns, char* out) const {
+    if (rounds_) return finish_.template storeAs<Rounded>(sums, stride, rows, column, columns, reinterpret_cast<std::uint16_t*>(out));
+    finish_(sums, stride, rows, column, columns, reinterpret_cast<float*>(out));
+  }
+
+ private:
+  const FinishRows finish_;
+  const bool rounds_;
+};
+
 /// A layer by fused multiply-adds of any CPU.
 class ProductOfFloats {
  public:
   ProductOfFloats(const Tiling& tiling, const Dispatch& dispatch, const Bfloat16Dense& layer)
-      : layer_(layer), tiling_(tiling), finish_(dispatch, strideOf(layer), layer.bias, layer.activation, layer.isForBfloat16) {}
+      : layer_(layer), tiling_(tiling), finish_(dispatch, layer) {}
 
-  std::size_t outStride() const { return strideOf(layer_) * sizeof(float); }
+  std::size_t outStride() const { return strideOf(layer_) * sizeOfResult(layer_); }
   /// As of TiledProduct: rows need no registers for them.
   void shape(std::size_t, std::size_t) {}
 
   void multiply(const TiledRows* pairs, std::size_t count) const {
     for (std::size_t column = 0; column < layer_.outputs; column += kColumns) {
       for (std::size_t i = 0; i < count; ++i) {
-        for (int tile : {0, 1}) multiply(pairs[i].in[tile], pairs[i].count[tile], column, reinterpret_cast<float*>(pairs[i].out[tile]));
+        for (int tile : {0, 1}) multiply(pairs[i].in[tile], pairs[i].count[tile], column, pairs[i].out[tile]);
       }
     }
   }
 
  private:
   /// More columns for few rows than a block of rows has, so that their sums do not wait for one another.
-  static constexpr std::size_t kColumns = 4 * kPanel;
+  static constexpr std::size_t kColumns = FinishRows::kMostColumns;
 
-  void multiply(const std::uint8_t* in, std::size_t count, std::size_t column, float* out) const {
+  void multiply(const std::uint8_t* in, std::size_t count, std::size_t column, char* out) const {
     // Both chains of a row, its sum, and the weights are in registers.
     constexpr int kMost = 4, kWide = kRegisters >= 32 ? 2 : 1;
     alignas(64) float sums[kTileRows * kColumns];
@@ -172,7 +203,7 @@ class ProductOfFloats {
 
   const Bfloat16Dense& layer_;
   const Tiling tiling_;
-  const FinishRows finish_;
+  const FinishBfloat16<StoredRounded> finish_;
 };
 
 /// Inputs as floats.
@@ -187,6 +218,11 @@ struct AsFloats {
   static TFAOT_INLINE Vector asFloats(Vector rounded) { return rounded; }
   static TFAOT_INLINE void put(Vector rounded, float* to) { store(to, rounded); }
   static TFAOT_INLINE void put(Vector rounded, std::size_t count, float* to) { storeFirst(to, count, rounded); }
+  static TFAOT_INLINE void copy(const std::uint16_t* from, std::size_t count, float* to) {
+    std::size_t i = 0;
+    for (; i + kLanes <= count; i += kLanes) store(to + i, bitsAs<Vector>(widened(from + i) << 16));
+    if (i < count) storeFirst(to + i, count - i, bitsAs<Vector>(widened(from + i, count - i) << 16));
+  }
 };
 
 /// Calls put(rounded, to) for each of the parts of some numbers.
@@ -221,6 +257,14 @@ inline void putRounded(const InputParts& parts, const float* from, std::size_t c
   roundInParts<Form, kMostParts>(from, count, to, parts.apart);
 }
 
+/// Writes `count` inputs of a layer.
+template <class Form>
+inline void putInputs(const Bfloat16Dense& layer, const InputParts& parts, const std::uint8_t* from, std::size_t count,
+                      typename Form::Element* to) {
+  if (layer.isRounded) return Form::copy(reinterpret_cast<const std::uint16_t*>(from), count, to);
+  putRounded<Form>(parts, reinterpret_cast<const float*>(from), count, to);
+}
+
 /// Writes `count` zeros for each part.
 template <class Element>
 TFAOT_INLINE void putZeros(const InputParts& parts, std::size_t count, Element* to) {
@@ -231,7 +275,7 @@ inline InputParts partsOfRows(const Bfloat16Dense& layer) { return {layer.parts,
 
 /// `count` rows times all columns; `put(row, to)` writes `layer.inputs` rounded inputs of a row, in `partsOfRows`.
 template <class Form, class Put>
-inline void multiplyBfloat16(const Dispatch& dispatch, const Bfloat16Dense& layer, std::size_t count, Put put, float* out,
+inline void multiplyBfloat16(const Dispatch& dispatch, const Bfloat16Dense& layer, std::size_t count, Put put, char* out,
                              std::uint32_t* scratch) {
   using Element = typename Form::Element;
   constexpr std::size_t kRows = kBfloat16Rows * sizeof(float) / sizeof(Element);
@@ -247,18 +291,16 @@ inline void multiplyBfloat16(const Dispatch& dispatch, const Bfloat16Dense& laye
       put(first + r, rows + r * apart);
       putZeros(parts, parts.apart - layer.inputs, rows + r * apart + layer.inputs);
     }
-    multiplyRows(product, reinterpret_cast<const std::uint8_t*>(rows), stride, size,
-                 reinterpret_cast<char*>(out + first * strideOf(layer)));
+    multiplyRows(product, reinterpret_cast<const std::uint8_t*>(rows), stride, size, out + first * product.outStride());
   }
 }
 
 template <class Form>
-inline void denseBfloat16(const Dispatch& dispatch, const Bfloat16Dense& layer, std::size_t batch, const float* in, float* out,
+inline void denseBfloat16(const Dispatch& dispatch, const Bfloat16Dense& layer, std::size_t batch, const std::uint8_t* in, char* out,
                           std::uint32_t* scratch) {
   const InputParts parts = partsOfRows(layer);
-  const auto put = [&](std::size_t row, typename Form::Element* to) {
-    putRounded<Form>(parts, in + row * layer.inputs, layer.inputs, to);
-  };
+  const std::size_t size = layer.inputs * sizeOfInput(layer);
+  const auto put = [&](std::size_t row, typename Form::Element* to) { putInputs<Form>(layer, parts, in + row * size, layer.inputs, to); };
   multiplyBfloat16<Form>(dispatch, layer, batch, put, out, scratch);
 }
 
@@ -275,11 +317,19 @@ inline void roundPixels(const float* from, std::size_t pixels, std::size_t chann
   }
 }
 
-/// The same, in parts.
+/// The same of a layer's inputs, in parts.
 template <class Form>
-inline void putPixels(const InputParts& parts, const float* from, std::size_t pixels, std::size_t channels, std::size_t filled,
-                      typename Form::Element* to) {
-  if (filled == channels) return putRounded<Form>(parts, from, pixels * channels, to);
+inline void putPixels(const Bfloat16Dense& layer, const InputParts& parts, const std::uint8_t* inputs, std::size_t pixels,
+                      std::size_t channels, std::size_t filled, typename Form::Element* to) {
+  if (filled == channels) return putInputs<Form>(layer, parts, inputs, pixels * channels, to);
+  if (layer.isRounded) {
+    for (; pixels > 0; --pixels, inputs += channels * sizeOfInput(layer), to += filled) {
+      putInputs<Form>(layer, parts, inputs, channels, to);
+      putZeros(parts, filled - channels, to + channels);
+    }
+    return;
+  }
+  const auto* const from = reinterpret_cast<const float*>(inputs);
   if (parts.count == 1) return roundPixels<Form, 1>(from, pixels, channels, filled, to, 0);
   if (parts.count == 2) return roundPixels<Form, 2>(from, pixels, channels, filled, to, parts.apart);
   roundPixels<Form, kMostParts>(from, pixels, channels, filled, to, parts.apart);
@@ -287,8 +337,10 @@ inline void putPixels(const InputParts& parts, const float* from, std::size_t pi
 
 /// Lines of an image from line `top` on, which may lie before it, rounded and between zeros, as a band has them.
 template <class Form>
-inline void putLines(const Window& window, const CopiedBand& band, const InputParts& parts, const float* image, std::size_t top,
-                     std::size_t lines, typename Form::Element* to) {
+inline void putLines(const Bfloat16Conv2d& layer, const CopiedBand& band, const InputParts& parts, const std::uint8_t* image,
+                     std::size_t top, std::size_t lines, typename Form::Element* to) {
+  const Window& window = layer.window;
+  const std::size_t sizeOfLine = window.inWidth * window.channels * sizeOfInput(layer.product);
   const std::size_t channels = band.channels, size = band.columns * channels;
   const std::size_t before = window.padLeft < band.columns ? window.padLeft : band.columns, left = before * channels;
   const std::size_t pixels = band.columns - before < window.inWidth ? band.columns - before : window.inWidth, seen = pixels * channels;
@@ -299,7 +351,7 @@ inline void putLines(const Window& window, const CopiedBand& band, const InputPa
       continue;
     }
     putZeros(parts, left, to);
-    putPixels<Form>(parts, image + line * window.inWidth * window.channels, pixels, window.channels, channels, to + left);
+    putPixels<Form>(layer.product, parts, image + line * sizeOfLine, pixels, window.channels, channels, to + left);
     putZeros(parts, size - left - seen, to + left + seen);
   }
 }
@@ -328,14 +380,16 @@ TFAOT_INLINE void copyWindow(const Window& window, std::size_t lineSize, const E
 
 /// Calls `run(first, count)` for some lines of windows at a time, after the lines of the image that they see were put to `lines`.
 template <class Form, class Run>
-inline void visitBands(const Window& window, const CopiedBand& band, const InputParts& parts, LinesOfImages all, const float* in,
-                       typename Form::Element* lines, Run run) {
-  for (; all.images > 0; --all.images, in += window.inHeight * window.inWidth * window.channels) {
+inline void visitBands(const Bfloat16Conv2d& layer, const CopiedBand& band, const InputParts& parts, LinesOfImages all,
+                       const std::uint8_t* in, typename Form::Element* lines, Run run) {
+  const Window& window = layer.window;
+  const std::size_t sizeOfImage = window.inHeight * window.inWidth * window.channels * sizeOfInput(layer.product);
+  for (; all.images > 0; --all.images, in += sizeOfImage) {
     const std::size_t end = all.first + all.count;
     for (std::size_t first = all.first, count; first < end; first += count) {
       count = end - first < band.lines ? end - first : band.lines;
       const std::size_t seen = (count - 1) * window.strideHeight + reach(window.height, window.dilationHeight);
-      putLines<Form>(window, band, parts, in, first * window.strideHeight - window.padTop, seen, lines);
+      putLines<Form>(layer, band, parts, in, first * window.strideHeight - window.padTop, seen, lines);
       run(count);
     }
   }
@@ -343,7 +397,7 @@ inline void visitBands(const Window& window, const CopiedBand& band, const Input
 
 /// The windows of an image are rows, which are copied from some of its lines where they cannot be read in place.
 template <class Form>
-inline void convolveBfloat16(const Dispatch& dispatch, const Bfloat16Conv2d& layer, LinesOfImages all, const float* in, float* out,
+inline void convolveBfloat16(const Dispatch& dispatch, const Bfloat16Conv2d& layer, LinesOfImages all, const std::uint8_t* in, char* out,
                              std::uint32_t* scratch) {
   using Element = typename Form::Element;
   const Window& window = layer.window;
@@ -355,13 +409,12 @@ inline void convolveBfloat16(const Dispatch& dispatch, const Bfloat16Conv2d& lay
     const Tiling tiling = withParts(tilingOfLines(window, band, sizeof(Element)), parts.count, words * sizeof(float));
     typename Form::Product product(tiling, dispatch, layer.product);
     product.shape(band.rows, band.rows);
-    auto* to = reinterpret_cast<char*>(out);
-    return visitBands<Form>(window, band, parts, all, in, lines, [&](std::size_t count) {
-      to = multiplyLines(product, window, band, reinterpret_cast<const std::uint8_t*>(lines), lineSize * sizeof *lines, count, to);
+    return visitBands<Form>(layer, band, parts, all, in, lines, [&](std::size_t count) {
+      out = multiplyLines(product, window, band, reinterpret_cast<const std::uint8_t*>(lines), lineSize * sizeof *lines, count, out);
     });
   }
   const std::size_t apart = partsOfRows(layer.product).apart;
-  visitBands<Form>(window, band, parts, all, in, lines, [&](std::size_t count) {
+  visitBands<Form>(layer, band, parts, all, in, lines, [&](std::size_t count) {
     std::size_t x = 0, y = 0;  // rows are put in order
     const auto put = [&](std::size_t, Element* to) {
       for (std::size_t part = 0; part < parts.count; ++part) {
@@ -373,7 +426,7 @@ inline void convolveBfloat16(const Dispatch& dispatch, const Bfloat16Conv2d& lay
       ++y;
     };
     multiplyBfloat16<Form>(dispatch, layer.product, count * window.outWidth, put, out, scratch + parts.count * words);
-    out += count * window.outWidth * strideOf(layer.product);
+    out += count * window.outWidth * strideOf(layer.product) * sizeOfResult(layer.product);
   });
 }
 

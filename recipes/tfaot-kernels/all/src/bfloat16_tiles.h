@@ -8,6 +8,15 @@
 namespace tfaot_kernels {
 inline namespace TFAOT_KERNELS_TARGET {
 
+/// Results as bfloat16, by the instruction of CPUs that have tiles.
+template <class Tiles>
+struct StoredByTiles {
+  using Element = std::uint16_t;
+
+  static TFAOT_INLINE void put(Vector x, Element* to) { Tiles::put(Tiles::template rounded<true>(x), to); }
+  static TFAOT_INLINE void put(Vector x, std::size_t count, Element* to) { Tiles::put(Tiles::template rounded<true>(x), count, to); }
+};
+
 /// What tiles of bfloat16 are multiplied with, and what is made of their sums.
 template <class Tiles>
 class TiledPairs {
@@ -15,10 +24,10 @@ class TiledPairs {
   using Sum = float;
   static constexpr int kMostParts = static_cast<int>(tfaot_kernels::kMostParts);
 
-  TiledPairs(const Dispatch& dispatch, const Bfloat16Dense& layer) : layer_(layer), finish_(dispatch, strideOf(layer), layer.bias, layer.activation, layer.isForBfloat16) {}
+  TiledPairs(const Dispatch& dispatch, const Bfloat16Dense& layer) : layer_(layer), finish_(dispatch, layer) {}
 
   std::size_t outputs() const { return layer_.outputs; }
-  std::size_t outStride() const { return strideOf(layer_) * sizeof(float); }
+  std::size_t outStride() const { return strideOf(layer_) * sizeOfResult(layer_); }
   const void* weights() const { return layer_.weights; }
 
   template <int kSums>
@@ -30,12 +39,12 @@ class TiledPairs {
     Tiles::template addPairs<kSums, kRows, kColumns>();
   }
   void finish(const float* sums, std::size_t stride, std::size_t rows, std::size_t column, std::size_t columns, char* to) const {
-    finish_(sums, stride, rows, column, columns, reinterpret_cast<float*>(to));
+    finish_(sums, stride, rows, column, columns, to);
   }
 
  private:
   const Bfloat16Dense& layer_;
-  const FinishRows finish_;
+  const FinishBfloat16<StoredByTiles<Tiles>> finish_;
 };
 
 /// Inputs as numbers of 16 bits. A block of packed weights of a panel is a tile.
@@ -59,6 +68,9 @@ struct AsPairs {
   template <class Rounded>
   static TFAOT_INLINE void put(Rounded rounded, std::size_t count, std::uint16_t* to) {
     Tiles::put(rounded, count, to);
+  }
+  static TFAOT_INLINE void copy(const std::uint16_t* from, std::size_t count, std::uint16_t* to) {
+    copyRun(reinterpret_cast<std::uint8_t*>(to), reinterpret_cast<const std::uint8_t*>(from), count * sizeof *to);
   }
 };
 static_assert(kBfloat16Block * sizeof(std::uint16_t) == kTileBytes, "the shape of tiles");

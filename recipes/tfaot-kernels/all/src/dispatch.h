@@ -126,11 +126,11 @@ void quantizedDense(const Team* team, const QuantizedDense& layer, std::size_t b
 void quantizedConv2d(const Team* team, const QuantizedConv2d& layer, std::size_t batch, const void* in, void* out,
                      std::uint32_t* scratch) noexcept;
 
-void bfloat16Dense(const Team* team, const Dispatch& dispatch, const Bfloat16Dense& layer, std::size_t batch, const float* in,
-                   float* out, std::uint32_t* scratch) noexcept;
+void bfloat16Dense(const Team* team, const Dispatch& dispatch, const Bfloat16Dense& layer, std::size_t batch, const void* in,
+                   void* out, std::uint32_t* scratch) noexcept;
 
-void bfloat16Conv2d(const Team* team, const Dispatch& dispatch, const Bfloat16Conv2d& layer, std::size_t batch, const float* in,
-                    float* out, std::uint32_t* scratch) noexcept;
+void bfloat16Conv2d(const Team* team, const Dispatch& dispatch, const Bfloat16Conv2d& layer, std::size_t batch, const void* in,
+                    void* out, std::uint32_t* scratch) noexcept;
 
 void narrowDense(const Dispatch& dispatch, const NarrowDense& layer, std::size_t batch, const float* in, float* out) noexcept;
 

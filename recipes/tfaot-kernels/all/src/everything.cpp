@@ -52,7 +52,7 @@ void conv2dMaxPool(const Conv2d& layer, const Window& pool, std::size_t batch, c
 template void conv2dMaxPool<false>(const Conv2d&, const Window&, std::size_t, const float*, float*, float*) noexcept;
 template void conv2dMaxPool<true>(const Conv2d&, const Window&, std::size_t, const float*, float*, float*) noexcept;
 
-void bfloat16Dense(const Bfloat16Dense& layer, std::size_t batch, const float* in, float* out, std::uint32_t* scratch) noexcept {
+void bfloat16Dense(const Bfloat16Dense& layer, std::size_t batch, const void* in, void* out, std::uint32_t* scratch) noexcept {
   bfloat16Dense(nullptr, kEverything, layer, batch, in, out, scratch);
 }
 
@@ -60,7 +60,7 @@ void narrowDense(const NarrowDense& layer, std::size_t batch, const float* in, f
   narrowDense(kEverything, layer, batch, in, out);
 }
 
-void bfloat16Conv2d(const Bfloat16Conv2d& layer, std::size_t batch, const float* in, float* out, std::uint32_t* scratch) noexcept {
+void bfloat16Conv2d(const Bfloat16Conv2d& layer, std::size_t batch, const void* in, void* out, std::uint32_t* scratch) noexcept {
   bfloat16Conv2d(nullptr, kEverything, layer, batch, in, out, scratch);
 }
 

@@ -10,51 +10,84 @@ inline namespace TFAOT_KERNELS_TARGET {
 /// The last step of rows, whose results lie `apart` floats apart: bias and activation.
 class FinishRows {
  public:
-  FinishRows(const Dispatch& dispatch, std::size_t apart, const float* bias, Activation activation, bool isForBfloat16 = false)
-      : dispatch_(dispatch), apart_(apart), bias_(bias), activation_(activation), isForBfloat16_(isForBfloat16) {}
+  FinishRows(const Dispatch& dispatch, std::size_t apart, const float* bias, Activation activation)
+      : dispatch_(dispatch), apart_(apart), bias_(bias), activation_(activation) {}
 
   /// Of `columns` sums of columns from `column` on; sums of rows lie `stride` floats apart.
   void operator()(const float* sums, std::size_t stride, std::size_t rows, std::size_t column, std::size_t columns, float* out) const {
-    const Activation activation = activation_;
-    if (activation == Activation::relu) {
-      add(sums, stride, rows, column, columns, out, [](Vector x) { return positivePart(x); });
-    } else if (activation == Activation::clip) {
-      add(sums, stride, rows, column, columns, out, [&](Vector x) { return clipped(x, activation.low, activation.high); });
-    } else if (isForBfloat16_ && activation == Activation::gelu_erf) {
-      add(sums, stride, rows, column, columns, out, [](Vector x) { return nearGeluErf(x); });
-    } else {
-      add(sums, stride, rows, column, columns, out, [](Vector x) { return x; });
-      if (activation == Activation::none) return;
-      for (; rows > 0; --rows, out += apart_) activateRow(dispatch_, activation, out + column, columns);
+    finish<StoredFloats>(sums, stride, rows, column, columns, out);
+    if (isBounded()) return;
+    for (; rows > 0; --rows, out += apart_) activateRow(dispatch_, activation_, out + column, columns);
+  }
+
+  /// The same with results in the form `Stored`, of bfloat16 and up to kMostColumns columns.
+  template <class Stored>
+  void storeAs(const float* sums, std::size_t stride, std::size_t rows, std::size_t column, std::size_t columns,
+               typename Stored::Element* out) const {
+    if (isBounded()) return finish<Stored>(sums, stride, rows, column, columns, out);
+    if (activation_ == Activation::gelu_erf) {
+      return add<Stored>(sums, stride, rows, column, columns, out, [](Vector x) { return nearGeluErf(x); });
+    }
+    alignas(64) float row[kMostColumns];
+    for (; rows > 0; --rows, sums += stride, out += apart_) {
+      finish<StoredFloats>(sums, stride, 1, column, columns, row - column);
+      activateRow(dispatch_, activation_, row, columns);
+      std::size_t i = 0;
+      for (; i + kLanes <= columns; i += kLanes) Stored::put(load(row + i), out + column + i);
+      if (i < columns) Stored::put(loadFirst(row + i, columns - i), columns - i, out + column + i);
     }
   }
 
+  static constexpr std::size_t kMostColumns = 4 * kPanel;
+
  private:
+  struct StoredFloats {
+    using Element = float;
+    static TFAOT_INLINE void put(Vector x, float* to) { store(to, x); }
+    static TFAOT_INLINE void put(Vector x, std::size_t count, float* to) { storeFirst(to, count, x); }
+  };
+
+  /// Whether the activation only bounds, or there is none.
+  bool isBounded() const { return activation_ == Activation::relu || activation_ == Activation::clip || activation_ == Activation::none; }
+
+  /// Bias and bounds.
+  template <class Stored>
+  TFAOT_INLINE void finish(const float* sums, std::size_t stride, std::size_t rows, std::size_t column, std::size_t columns,
+                           typename Stored::Element* out) const {
+    const Activation activation = activation_;
+    if (activation == Activation::relu) {
+      add<Stored>(sums, stride, rows, column, columns, out, [](Vector x) { return positivePart(x); });
+    } else if (activation == Activation::clip) {
+      add<Stored>(sums, stride, rows, column, columns, out, [&](Vector x) { return clipped(x, activation.low, activation.high); });
+    } else {
+      add<Stored>(sums, stride, rows, column, columns, out, [](Vector x) { return x; });
+    }
+  }
+
   /// Without a bias zeros are added, which makes zero of -0.
-  template <class Bounded>
-  TFAOT_INLINE void add(const float* sums, std::size_t stride, std::size_t rows, std::size_t column, std::size_t columns, float* out,
-                        Bounded bounded) const {
+  template <class Stored, class Bounded>
+  TFAOT_INLINE void add(const float* sums, std::size_t stride, std::size_t rows, std::size_t column, std::size_t columns,
+                        typename Stored::Element* out, Bounded bounded) const {
     const float* const bias = bias_;
     std::size_t i = 0;
     for (; i + kLanes <= columns; i += kLanes) {
       const Vector term = bias == nullptr ? Vector{} : load(bias + column + i);
       const float* from = sums + i;
-      float* to = out + column + i;
-      for (std::size_t r = rows; r > 0; --r, from += stride, to += apart_) store(to, bounded(load(from) + term));
+      auto* to = out + column + i;
+      for (std::size_t r = rows; r > 0; --r, from += stride, to += apart_) Stored::put(bounded(load(from) + term), to);
     }
     const std::size_t rest = columns - i;
     if (rest == 0) return;
     const Vector term = bias == nullptr ? Vector{} : loadFirst(bias + column + i, rest);
     const float* from = sums + i;
-    float* to = out + column + i;
-    for (std::size_t r = rows; r > 0; --r, from += stride, to += apart_) storeFirst(to, rest, bounded(load(from) + term));
+    auto* to = out + column + i;
+    for (std::size_t r = rows; r > 0; --r, from += stride, to += apart_) Stored::put(bounded(load(from) + term), rest, to);
   }
 
   const Dispatch& dispatch_;
   const std::size_t apart_;
   const float* const bias_;
   const Activation activation_;
-  const bool isForBfloat16_;
 };
 
 }  // namespace TFAOT_KERNELS_TARGET

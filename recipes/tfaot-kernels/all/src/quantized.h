@@ -169,6 +169,7 @@ constexpr std::size_t strideOf(const Layer& layer) {
 }
 
 /// Bytes of a result, and of a row of them.
+inline std::size_t sizeOfInput(const QuantizedDense&) { return 1; }
 inline std::size_t sizeOfResult(const QuantizedDense& layer) { return layer.scales == nullptr ? sizeof(std::int32_t) : 1; }
 inline std::size_t bytesOfResult(const QuantizedDense& layer) { return layer.outputs * sizeOfResult(layer); }
 

@@ -65,9 +65,9 @@ void quantizedConv2d(const Team* team, const QuantizedConv2d& layer, std::size_t
   conv2dOfBytes(team, layer, batch, static_cast<const std::uint8_t*>(in), static_cast<char*>(out), scratch);
 }
 
-void bfloat16Dense(const Team* team, const Dispatch& dispatch, const Bfloat16Dense& layer, std::size_t batch, const float* in,
-                   float* out, std::uint32_t* scratch) noexcept {
-  denseOfBfloat16(team, dispatch, layer, batch, in, out, scratch);
+void bfloat16Dense(const Team* team, const Dispatch& dispatch, const Bfloat16Dense& layer, std::size_t batch, const void* in,
+                   void* out, std::uint32_t* scratch) noexcept {
+  denseOfBfloat16(team, dispatch, layer, batch, static_cast<const std::uint8_t*>(in), static_cast<char*>(out), scratch);
 }
 
 void narrowDense(const Dispatch& dispatch, const NarrowDense& layer, std::size_t batch, const float* in, float* out) noexcept {
@@ -75,9 +75,9 @@ void narrowDense(const Dispatch& dispatch, const NarrowDense& layer, std::size_t
   denseNarrow<std::int8_t>(dispatch, layer, batch, in, out);
 }
 
-void bfloat16Conv2d(const Team* team, const Dispatch& dispatch, const Bfloat16Conv2d& layer, std::size_t batch, const float* in,
-                    float* out, std::uint32_t* scratch) noexcept {
-  conv2dOfBfloat16(team, dispatch, layer, batch, in, out, scratch);
+void bfloat16Conv2d(const Team* team, const Dispatch& dispatch, const Bfloat16Conv2d& layer, std::size_t batch, const void* in,
+                    void* out, std::uint32_t* scratch) noexcept {
+  conv2dOfBfloat16(team, dispatch, layer, batch, static_cast<const std::uint8_t*>(in), static_cast<char*>(out), scratch);
 }
 
 }  // namespace TFAOT_KERNELS_TARGET

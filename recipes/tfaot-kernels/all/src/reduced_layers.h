@@ -61,31 +61,33 @@ inline Layer columnsOf(Layer layer, const Share& share, std::size_t first, std::
   return layer;
 }
 
-/// A dense layer. `compute(layer, batch, in, out, scratch)` computes one, each of whose results has `size` elements.
-template <class Layer, class In, class Out, class Compute>
-inline void shareDense(const Team* team, const Layer& layer, std::size_t panel, std::size_t batch, const In* in, Out* out,
-                       std::size_t size, std::uint32_t* scratch, Compute compute) {
+/// A dense layer. `compute(layer, batch, in, out, scratch)` computes one.
+template <class Layer, class Compute>
+inline void shareDense(const Team* team, const Layer& layer, std::size_t panel, std::size_t batch, const std::uint8_t* in, char* out,
+                       std::uint32_t* scratch, Compute compute) {
   if (team == nullptr) return compute(layer, batch, in, out, scratch);
   divideShares(*team, 1, batch, 1, layer.outputs, [&](const Share& share, std::uint32_t* own) {
     const std::size_t first = share.first * layer.outputs + share.column;
-    compute(columnsOf(layer, share, first, panel), share.rows, in + share.first * layer.inputs, out + first * size, own);
+    compute(columnsOf(layer, share, first, panel), share.rows, in + share.first * layer.inputs * sizeOfInput(layer),
+            out + first * sizeOfResult(layer), own);
   });
 }
 
 /// A convolution. `compute(layer, lines, in, out, scratch)` computes the lines of one, likewise.
-template <class Layer, class In, class Out, class Compute>
-inline void shareConv2d(const Team* team, const Layer& layer, std::size_t panel, std::size_t batch, const In* in, Out* out,
-                        std::size_t size, std::uint32_t* scratch, Compute compute) {
+template <class Layer, class Compute>
+inline void shareConv2d(const Team* team, const Layer& layer, std::size_t panel, std::size_t batch, const std::uint8_t* in, char* out,
+                        std::uint32_t* scratch, Compute compute) {
   const Window& window = layer.window;
   if (team == nullptr) return compute(layer, LinesOfImages{batch, 0, window.outHeight}, in, out, scratch);
-  const std::size_t outputs = layer.product.outputs, sizeOfImage = window.inHeight * window.inWidth * window.channels;
+  const std::size_t outputs = layer.product.outputs, pixels = window.inHeight * window.inWidth;
+  const std::size_t sizeOfImage = pixels * window.channels * sizeOfInput(layer.product);
   divideShares(*team, batch, window.outHeight, window.outWidth, outputs, [&](const Share& share, std::uint32_t* own) {
     Layer part = layer;
     const std::size_t row = (share.image * window.outHeight + share.first) * window.outWidth;
     const std::size_t first = row * outputs + share.column;
     part.product = columnsOf(layer.product, share, first, panel);
     compute(part, LinesOfImages{1, share.first, share.rows}, in + share.image * sizeOfImage,
-            out + first * size, own);
+            out + first * sizeOfResult(layer.product), own);
   });
 }
 
@@ -102,18 +104,18 @@ inline std::size_t panelOf(const Bfloat16Conv2d& layer) {
 /// `team` may be null.
 inline void denseOfBytes(const Team* team, const QuantizedDense& layer, std::size_t batch, const std::uint8_t* in, char* out,
                          std::uint32_t* scratch) {
-  const std::size_t size = sizeOfResult(layer), panel = panelOf(layer);
+  const std::size_t panel = panelOf(layer);
   const auto byTiles = [&](auto tiles) {
-    shareDense(worthTiles(team, batch * layer.inputs * layer.outputs), layer, panel, batch, in, out, size, scratch,
+    shareDense(worthTiles(team, batch * layer.inputs * layer.outputs), layer, panel, batch, in, out, scratch,
                 [&](const QuantizedDense& part, std::size_t rows, const std::uint8_t* from, char* to, std::uint32_t* own) {
                   denseByTiles<decltype(tiles)>(part, rows, from, to, own);
                 });
   };
   if (isForTiles(layer, batch) && withTiles(byTiles)) return;
-  const auto bySteps = [&] { shareDense(team, layer, panel, batch, in, out, size, scratch, denseBySteps); };
+  const auto bySteps = [&] { shareDense(team, layer, panel, batch, in, out, scratch, denseBySteps); };
   if (isForSteps(layer, batch) && !hasDots() && withSteps(bySteps)) return;
   withForm([&](auto form) {
-    shareDense(team, layer, panel, batch, in, out, size, scratch,
+    shareDense(team, layer, panel, batch, in, out, scratch,
                 [&](const QuantizedDense& part, std::size_t rows, const std::uint8_t* from, char* to, std::uint32_t* own) {
                   denseQuantized<decltype(form)>(part, rows, from, to, own);
                 });
@@ -123,18 +125,18 @@ inline void denseOfBytes(const Team* team, const QuantizedDense& layer, std::siz
 inline void conv2dOfBytes(const Team* team, const QuantizedConv2d& layer, std::size_t batch, const std::uint8_t* in, char* out,
                           std::uint32_t* scratch) {
   const QuantizedDense& product = layer.product;
-  const std::size_t size = sizeOfResult(product), panel = panelOf(product), rows = batch * layer.window.outHeight * layer.window.outWidth;
+  const std::size_t panel = panelOf(product), rows = batch * layer.window.outHeight * layer.window.outWidth;
   const auto byTiles = [&](auto tiles) {
-    shareConv2d(worthTiles(team, rows * product.inputs * product.outputs), layer, panel, batch, in, out, size, scratch,
+    shareConv2d(worthTiles(team, rows * product.inputs * product.outputs), layer, panel, batch, in, out, scratch,
                  [&](const QuantizedConv2d& part, LinesOfImages lines, const std::uint8_t* from, char* to, std::uint32_t* own) {
                    convolveByTiles<decltype(tiles)>(part, lines, from, to, own);
                  });
   };
   if (isForTiles(product, rows) && withTiles(byTiles)) return;
-  const auto bySteps = [&] { shareConv2d(team, layer, panel, batch, in, out, size, scratch, convolveBySteps); };
+  const auto bySteps = [&] { shareConv2d(team, layer, panel, batch, in, out, scratch, convolveBySteps); };
   if (isForSteps(product, rows) && !hasDots() && withSteps(bySteps)) return;
   withForm([&](auto form) {
-    shareConv2d(team, layer, panel, batch, in, out, size, scratch,
+    shareConv2d(team, layer, panel, batch, in, out, scratch,
                  [&](const QuantizedConv2d& part, LinesOfImages lines, const std::uint8_t* from, char* to, std::uint32_t* own) {
                    convolveQuantized<decltype(form)>(part, lines, from, to, own);
                  });
@@ -148,23 +150,23 @@ inline const Team* teamOf(const Team* team, const Bfloat16Dense& layer, std::siz
 }
 
 inline void denseOfBfloat16(const Team* team, const Dispatch& dispatch, const Bfloat16Dense& layer, std::size_t batch,
-                            const float* in, float* out, std::uint32_t* scratch) {
+                            const std::uint8_t* in, char* out, std::uint32_t* scratch) {
   withFormOfBfloat16(layer, batch, [&](auto form) {
     using Form = decltype(form);
-    shareDense(teamOf<Form>(team, layer, batch), layer, panelOf(layer), batch, in, out, 1, scratch,
-                [&](const Bfloat16Dense& part, std::size_t rows, const float* from, float* to, std::uint32_t* own) {
+    shareDense(teamOf<Form>(team, layer, batch), layer, panelOf(layer), batch, in, out, scratch,
+                [&](const Bfloat16Dense& part, std::size_t rows, const std::uint8_t* from, char* to, std::uint32_t* own) {
                   denseBfloat16<Form>(dispatch, part, rows, from, to, own);
                 });
   });
 }
 
 inline void conv2dOfBfloat16(const Team* team, const Dispatch& dispatch, const Bfloat16Conv2d& layer, std::size_t batch,
-                             const float* in, float* out, std::uint32_t* scratch) {
+                             const std::uint8_t* in, char* out, std::uint32_t* scratch) {
   const std::size_t rows = batch * layer.window.outHeight * layer.window.outWidth;
   withFormOfBfloat16(layer.product, rows, [&](auto form) {
     using Form = decltype(form);
-    shareConv2d(teamOf<Form>(team, layer.product, rows), layer, panelOf(layer), batch, in, out, 1, scratch,
-                 [&](const Bfloat16Conv2d& part, LinesOfImages lines, const float* from, float* to, std::uint32_t* own) {
+    shareConv2d(teamOf<Form>(team, layer.product, rows), layer, panelOf(layer), batch, in, out, scratch,
+                 [&](const Bfloat16Conv2d& part, LinesOfImages lines, const std::uint8_t* from, char* to, std::uint32_t* own) {
                    convolveBfloat16<Form>(dispatch, part, lines, from, to, own);
                  });
   });

@@ -324,10 +324,10 @@ struct Bfloat16Dense {
   const std::uint32_t* weights;
   const float* bias;  ///< `outputs` floats, or null for none
   Activation activation;
-  std::size_t parts = 1;   ///< at most kMostParts
-  /// Whether results are only read as bfloat16: gelu_erf may then have an error of 2^-16 of its argument.
-  bool isForBfloat16 = false;
-  std::size_t stride = 0;  ///< as in QuantizedDense
+  std::size_t parts = 1;    ///< at most kMostParts
+  bool isRounded = false;   ///< whether inputs are bfloat16, rounded as above: the upper halves of floats; with one part
+  bool rounds = false;      ///< whether results are rounded likewise, and gelu_erf has an error of up to 2^-16 of its argument
+  std::size_t stride = 0;   ///< as in QuantizedDense
 };
 
 /// The most parts of a number of a layer of bfloat16: three have all bits of a float32.
@@ -336,8 +336,8 @@ inline constexpr std::size_t kMostParts = 3;
 /// Words of scratch that bfloat16Dense needs for any batch.
 constexpr std::size_t bfloat16DenseScratch(std::size_t inputs, std::size_t parts) noexcept;
 
-/// `in`: batch x inputs, `out`: batch x outputs.
-void bfloat16Dense(const Bfloat16Dense& layer, std::size_t batch, const float* in, float* out, std::uint32_t* scratch) noexcept;
+/// `in`: batch x inputs, `out`: batch x outputs, floats or bfloat16.
+void bfloat16Dense(const Bfloat16Dense& layer, std::size_t batch, const void* in, void* out, std::uint32_t* scratch) noexcept;
 
 /// A convolution of the same kind: the windows of an image, height x width x channels numbers each, are the inputs of a dense
 /// layer. Padding counts as zeros. Products are added blockOfBfloat16(window) at a time, and packed weights have zeros up to a multiple
@@ -355,7 +355,7 @@ constexpr std::size_t channelsOfBfloat16(const Window& window) noexcept;
 constexpr std::size_t bfloat16Conv2dScratch(const Window& window, std::size_t parts) noexcept;
 
 /// `in`: batch x inHeight x inWidth x channels; `out`: batch x outHeight x outWidth x filters.
-void bfloat16Conv2d(const Bfloat16Conv2d& layer, std::size_t batch, const float* in, float* out, std::uint32_t* scratch) noexcept;
+void bfloat16Conv2d(const Bfloat16Conv2d& layer, std::size_t batch, const void* in, void* out, std::uint32_t* scratch) noexcept;
 
 }  // namespace TFAOT_KERNELS_TARGET
 }  // namespace tfaot_kernels
