@@ -9,6 +9,7 @@ import pytest
 
 from tests.compiler.conftest import Compile
 from tfaot_pkg.compiler import interpret
+from tfaot_pkg.compiler.attributes import adds
 from tfaot_pkg.compiler.passes.pipeline import named, passes_for, run
 from tfaot_pkg.compiler.program import Program
 from tfaot_pkg.compiler.text import parse
@@ -61,6 +62,32 @@ give %2
     )
 
 
+def block() -> Program:
+    """A residual block of images, whose sums are read by a layer and by the next sum."""
+    window = "window=[7,7,9,7,7,3,3,1,1,1,1,1,1] groups=1"
+    filters = [_literal(numbers([3, 3, 9, 9], seed)) for seed in (3, 4, 5)]
+    program = _read(
+        f"""%0 f32[batch,7,7,9] = parameter number=0
+%1 f32[3,3,9,9] = constant literal={filters[0]}
+%2 f32[3,3,9,9] = constant literal={filters[1]}
+%3 f32[3,3,9,9] = constant literal={filters[2]}
+%4 f32[] = constant literal={{0.0}}
+%5 f32[batch,7,7,9] = broadcast %4 dimensions=[]
+%6 f32[batch,7,7,9] = conv2d %0 %1 activation=relu {window}
+%7 f32[batch,7,7,9] = conv2d %6 %2 activation=none {window}
+%8 f32[batch,7,7,9] = add %7 %0
+%9 f32[batch,7,7,9] = maximum %8 %5
+%10 f32[batch,7,7,9] = conv2d %9 %3 activation=none {window}
+%11 f32[batch,7,7,9] = add %9 %10
+give %11
+""",
+        1,
+    )
+    made = run(program, [named("fuse-sums"), named("store-bfloat16")])
+    assert [adds(each) for each in made.entry.operations if each.opcode.startswith("bfloat16")] == [False, True, True]
+    return made
+
+
 def stored() -> Program:
     """Layers of images and rows, with bfloat16 between them."""
     filters, weights, last = numbers([3, 3, 3, 9], 3), numbers([441, 40], 4), numbers([40, 9], 5)
@@ -98,6 +125,7 @@ PROGRAMS = {
     "conv2d, pointwise": conv2d(5, 40, 1, 7),
     "conv2d, pooled": conv2d(10, 4, 3, 6, pooled=True),
     "stored as bfloat16": stored(),
+    "with residual sums": block(),
     "dense, of two parts": dense(70, 21, parts=2),
     "dense, of three parts": dense(64, 90, parts=3),
     "conv2d, of two parts": conv2d(9, 8, 3, 18, parts=2),

@@ -90,7 +90,7 @@ def test_no_pass_has_more_positives_than_negatives() -> None:
 def test_passes_are_found_by_their_names() -> None:
     assert until("import") == () and until(PASSES[-1].name) == PASSES and until("simplify") == PASSES[:1]
     assert until("store-bfloat16") == passes_for("bfloat16") and passes_for() == PASSES
-    assert until("reduce-precision") == passes_for("bfloat16")[:-1]
+    assert until("reduce-precision") == passes_for("bfloat16")[:-2]
     assert until("float32x6-products") == passes_for("float32x6") == (*PASSES, named("float32x6-products"))
     assert until("int8-weights") == passes_for(weights="int8") == (*PASSES, named("int8-weights"))
     with pytest.raises(UnknownPass, match="there is no pass fold: simplify, "):

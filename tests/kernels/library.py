@@ -114,6 +114,7 @@ class _Bfloat16Dense(ctypes.Structure):
         ("parts", ctypes.c_size_t),
         ("is_rounded", ctypes.c_bool),
         ("rounds", ctypes.c_bool),
+        ("added", ctypes.c_void_p),
         ("stride", ctypes.c_size_t),
     ]
 
@@ -402,13 +403,16 @@ class Kernels:
         *,
         parts: int = 1,
         rounds: bool = False,
+        added: Floats | None = None,
         form: Bfloat16Form = Bfloat16Form.FASTEST,
     ) -> Floats:
         """Of floats, or of bits of bfloat16. If it `rounds`, results are such bits, here as floats."""
         layer, _held = self._bfloat16(weights, bias, activation, parts)
         scratch = self._scratch("bfloat16_dense_scratch", len(weights), parts)
         call = f"bfloat16_dense{form.value}"
-        return self._reduced(call, layer, layer, values, (len(values), weights.shape[1]), scratch, rounds=rounds)
+        return self._reduced(
+            call, layer, layer, values, (len(values), weights.shape[1]), scratch, rounds=rounds, added=added
+        )
 
     def _reduced(
         self,
@@ -420,8 +424,11 @@ class Kernels:
         scratch: Buffer,
         *,
         rounds: bool,
+        added: Floats | None,
     ) -> Floats:
         product.is_rounded, product.rounds = values.dtype == np.uint16, rounds
+        held = None if added is None else self._in(added)
+        product.added = None if held is None else held.address
         data = self._exactly(values) if product.is_rounded else self._in(values)
         out = self._exactly(np.full(made, 12345, np.uint16)) if rounds else self._out(*made)
         self._machine.call(function, layer, len(values), data.address, out.address, scratch.address)
@@ -438,6 +445,7 @@ class Kernels:
         *,
         parts: int = 1,
         rounds: bool = False,
+        added: Floats | None = None,
         form: Bfloat16Form = Bfloat16Form.FASTEST,
     ) -> Floats:
         """The same of the windows of images."""
@@ -448,7 +456,7 @@ class Kernels:
         scratch = self._scratch("bfloat16_conv2d_scratch", layer.window, parts)
         made = (len(images), *shape.out, filters.shape[3])
         call = f"bfloat16_conv2d{form.value}"
-        return self._reduced(call, layer, layer.product, images, made, scratch, rounds=rounds)
+        return self._reduced(call, layer, layer.product, images, made, scratch, rounds=rounds, added=added)
 
     def _bfloat16(
         self, weights: Floats, bias: Floats | None, activation: str, parts: int, block: int = BLOCK
@@ -456,7 +464,7 @@ class Kernels:
         """A layer, and the memory that it points to."""
         held = [self._exactly(packed_bfloat16(weights, block, parts)), *([] if bias is None else [self._in(bias)])]
         addresses = [each.address for each in held] + [None] * (bias is None)
-        return _Bfloat16Dense(*weights.shape, *addresses, ACTIVATIONS[activation], parts, False, False, 0), held
+        return _Bfloat16Dense(*weights.shape, *addresses, ACTIVATIONS[activation], parts, False, False, None, 0), held
 
     def _scratch(self, function: str, *sizes: int | ctypes.Structure) -> Buffer:
         """Words that are NaN as floats."""

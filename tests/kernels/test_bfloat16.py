@@ -162,6 +162,22 @@ def _assert_dense(
         bits = rounded_bits(values)
         _same(kernels.bfloat16_dense(bits, weights, bias, activation, form=form), found)
         _same(kernels.bfloat16_dense(bits, weights, bias, activation, rounds=True, form=form), rounded(found))
+    _assert_added(kernels, (values, weights, bias), wanted, activation, parts)
+
+
+def _assert_added(
+    kernels: Kernels, layer: tuple[Floats, Floats, Floats | None], sums: Floats, activation: str, parts: int
+) -> None:
+    added = _numbers(np.random.default_rng(7), *sums.shape)
+    with np.errstate(over="ignore"):
+        wanted = (sums if layer[2] is not None else sums + np.float32(0)) + added
+    bounds = {"none": (-np.inf, np.inf), "relu": (0, np.inf), "clip": (0, 6)}[activation]
+    for form in Bfloat16Form:
+        found = kernels.bfloat16_dense(*layer, activation, parts=parts, added=added, form=form)
+        np.testing.assert_array_equal(found, np.clip(wanted, *bounds))
+        if parts == 1:
+            made = kernels.bfloat16_dense(*layer, activation, added=added, rounds=True, form=form)
+            _same(made, rounded(found))
 
 
 @fixed_kernels
@@ -296,6 +312,9 @@ def _assert_convolution(kernels: Kernels, shape: Shape, parts: int) -> None:
             bits = rounded_bits(images)
             _same(kernels.bfloat16_conv2d(shape, bits, weights, bias, form=form), found)
             _same(kernels.bfloat16_conv2d(shape, bits, weights, bias, rounds=True, form=form), rounded(found))
+            added = _numbers(random, *found.shape)
+            made = kernels.bfloat16_conv2d(shape, bits, weights, bias, added=added, form=form)
+            np.testing.assert_array_equal(made, found + added)
 
 
 def test_gelu_for_bfloat16_is_off_by_less_than_a_hundredth_of_the_rounding(kernels: Kernels) -> None:
@@ -324,6 +343,9 @@ def test_other_activations_follow_the_bias(kernels: Kernels) -> None:
     for form in Bfloat16Form:
         made = kernels.bfloat16_dense(values, weights, bias, "tanh", rounds=True, form=form)
         _same(made, rounded(found))
+        added = random.normal(size=sums.shape).astype(np.float32)
+        made = kernels.bfloat16_dense(values, weights, bias, "tanh", rounds=True, added=added, form=form)
+        np.testing.assert_allclose(made, np.tanh(sums + added), rtol=2**-8)
 
 
 @fixed_kernels

@@ -191,16 +191,21 @@ class Conv2d(Layer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bfloat16Dense(Layer):
-    """`parts`: of how many numbers of bfloat16 each input and weight is the sum (bfloat16.py)."""
+    """`parts`: of how many numbers of bfloat16 each input and weight is the sum (bfloat16.py).
+
+    `adds`: whether the last operand is added to the result, before the activation.
+    """
 
     parts: int = 1
+    adds: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bfloat16Conv2d(Conv2d):
-    """`parts` as in Bfloat16Dense."""
+    """The others as in Bfloat16Dense."""
 
     parts: int = 1
+    adds: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,6 +277,12 @@ def parts_of(operation: HasAttributes) -> int:
     """The `parts` of a layer of bfloat16. Raises TypeError for others."""
     attributes = operation.attributes
     return attributes.parts if isinstance(attributes, Bfloat16Conv2d) else Bfloat16Dense.of(operation).parts
+
+
+def adds(operation: HasAttributes) -> bool:
+    """Likewise `adds`."""
+    attributes = operation.attributes
+    return attributes.adds if isinstance(attributes, Bfloat16Conv2d) else Bfloat16Dense.of(operation).adds
 
 
 _A = TypeVar("_A", bound=Attributes)

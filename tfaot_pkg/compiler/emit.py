@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from tfaot_pkg.compiler import (
     batched,
+    bfloat16_layers,
     control,
     layers,
     moving,
@@ -299,8 +300,8 @@ def _border(shape: Shape) -> dict[str, object]:
 
 
 _STORED: Mapping[str, Callable[[Emitter, Operation], str]] = {
-    "bfloat16_conv2d": layers.bfloat16_conv2d,
-    "bfloat16_dense": layers.bfloat16_dense,
+    "bfloat16_conv2d": bfloat16_layers.bfloat16_conv2d,
+    "bfloat16_dense": bfloat16_layers.bfloat16_dense,
     "concatenate": moving.concatenate,
     "conditional": control.conditional,
     "conv2d": layers.conv2d,

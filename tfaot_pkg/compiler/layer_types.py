@@ -20,6 +20,7 @@ from tfaot_pkg.compiler.attributes import (
     Resample,
     TopK,
     TransposedConv2d,
+    adds,
     parts_of,
 )
 from tfaot_pkg.compiler.bfloat16 import PRODUCTS, STORED
@@ -42,8 +43,9 @@ def trees(use: Use) -> Types:
     return (made,)
 
 
-def _require_bias(use: Use, channels: int) -> None:
-    biases = use.arrays[2:]
+def _require_bias(use: Use, channels: int, *, behind: int = 0) -> None:
+    """There is one bias at most, before `behind` other operands."""
+    biases = use.arrays[2 : len(use.arrays) - behind]
     require(all(each == ArrayType("f32", (channels,)) for each in biases), "the bias has another type")
 
 
@@ -65,13 +67,16 @@ def bfloat16_dense(use: Use) -> Types:
     x, weights, made = *use.arrays[:2], use.result
     require(weights.dtype == "f32" and weights.rank == 2 and x.rank > 0, "operands differ")
     _require_rows(x, weights, made)
-    _require_bias(use, weights.sizes[1])
+    _require_bias(use, weights.sizes[1], behind=adds(use))
     _require_parts(use)
     return (made,)
 
 
 def _require_parts(use: Use) -> None:
-    """Numbers of one part may be stored as bfloat16."""
+    """Numbers of one part may be stored as bfloat16, but not those that are added."""
+    *_, last = use.arrays
+    others = len(use.arrays) - adds(use)
+    require(others in (2, 3) and (not adds(use) or last == ArrayType("f32", use.result.sizes)), "it adds another array")
     require(parts_of(use) in PRODUCTS, "numbers have no such parts")
     allowed = ("f32", STORED) if parts_of(use) == 1 else ("f32",)
     require(use.arrays[0].dtype in allowed and use.result.dtype in allowed, "operands differ")
@@ -177,21 +182,21 @@ def conv2d(use: Use) -> Types:
     return _conv2d(use)
 
 
-def _conv2d(use: Use) -> Types:
+def _conv2d(use: Use, *, behind: int = 0) -> Types:
     image, filters = use.arrays[:2]
     window, groups = use.sizes.numbers(Conv2d.of(use).window), Conv2d.of(use).groups
     require(filters.dtype == "f32" and filters.rank == 4 and len(window) == 13, "no filters")
     *taps, inputs, outputs = filters.sizes
     require(list(window[5:7]) == taps and groups > 0, "the window is not the filters'")
     require(image.rank == 4 and image.sizes[3] == inputs * groups and outputs % groups == 0, "channels do not fit")
-    _require_bias(use, outputs)
+    _require_bias(use, outputs, behind=behind)
     return (_window_result(image, window, outputs),)
 
 
 def bfloat16_conv2d(use: Use) -> Types:
     require(Conv2d.of(use).groups == 1, "it has groups")
     _require_parts(use)
-    (made,) = _conv2d(use)
+    (made,) = _conv2d(use, behind=adds(use))
     return (replace(made, dtype=use.result.dtype),)
 
 

@@ -15,7 +15,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tfaot_pkg.compiler import bfloat16
 from tfaot_pkg.compiler.affine import as_size, plain
 from tfaot_pkg.compiler.attributes import (
     Along,
@@ -27,7 +26,6 @@ from tfaot_pkg.compiler.attributes import (
     TopK,
     TransposedConv2d,
     Trees,
-    parts_of,
 )
 from tfaot_pkg.compiler.chains import softmax_of_rows
 from tfaot_pkg.compiler.elements import Place, Variable
@@ -40,13 +38,12 @@ from tfaot_pkg.compiler.narrow import packed_narrow
 from tfaot_pkg.compiler.pieces import Piece
 from tfaot_pkg.compiler.program import BATCH, ONE, ROWS, Extent, Operation, Shape, Size
 from tfaot_pkg.compiler.rows import are_short
-from tfaot_pkg.compiler.sharing import TEAM, by_team, is_divided, team_of
+from tfaot_pkg.compiler.sharing import TEAM, by_team, is_divided
 from tfaot_pkg.compiler.sparse_layers import lists_of, sparse_dense
 
 # kRowsAtATime and kFloats of tfaot_kernels/scratch.h. A static_assert in generated code compares the results of both.
 _ROWS_AT_A_TIME = 64
 _FLOATS_AT_A_TIME = 16384
-_BFLOAT16_ROWS, _BYTES_OF_BAND = 32, 65536  # likewise kBfloat16Rows, and bandOfBfloat16
 _FLOATS_OF_PLANES = 8192  # kFloats of Planes, likewise
 
 Numbers = Mapping[str, int]
@@ -173,84 +170,6 @@ def inputs_of(emitter: Emitter, operation: Operation) -> int:
     return math.prod(size.constant for size in emitter.known[operation.operands[1]].shape.sizes[:-1])
 
 
-def bfloat16_dense(emitter: Emitter, operation: Operation) -> str:
-    inputs, rows = inputs_of(emitter, operation), Shape("f32", operation.shape.sizes[:-1]).elements
-    parts, weights = parts_of(operation), literal(emitter.known[operation.operands[1]]).reshape(inputs, -1)
-    check = f"bfloat16DenseScratch({inputs}, {parts})"
-    return _bfloat16(emitter, operation, "bfloat16Dense", "", weights, rows, _bfloat16_rows(inputs, parts), check)
-
-
-def bfloat16_conv2d(emitter: Emitter, operation: Operation) -> str:
-    window, filters = Conv2d.of(operation).window, literal(emitter.known[operation.operands[1]])
-    if has_one_pixel(window, emitter.known[operation.operands[1]].shape):
-        return bfloat16_dense(emitter, operation)
-    known = {name: as_size(number).constant for name, number in named(window).items()}
-    text, parts = f"{{{', '.join(map(str, known.values()))}}}", parts_of(operation)
-    read = bfloat16.windows_of([*known.values()])
-    weights = read.filled(filters, 2).reshape(-1, filters.shape[3])
-    emitter.remark(f"static_assert(blockOfBfloat16({text}) == {read.block});")
-    emitter.remark(f"static_assert(channelsOfBfloat16({text}) == {read.channels});")
-    needed = parts * -(-_band({**known, "channels": read.channels}) // (2 * PANEL)) * PANEL
-    needed += _bfloat16_rows(len(weights), parts)
-    check, batch = f"bfloat16Conv2dScratch({text}, {parts})", operation.shape.sizes[0]
-    return _bfloat16(emitter, operation, "bfloat16Conv2d", text, weights, batch, needed, check, read.block)
-
-
-def _bfloat16_rows(inputs: int, parts: int) -> int:
-    """The words of bfloat16DenseScratch."""
-    return _BFLOAT16_ROWS * bfloat16.BLOCK * (-(-inputs // bfloat16.BLOCK) * parts | 1)
-
-
-def _band(conv: Numbers) -> int:
-    """The bytes of bandOfBfloat16."""
-    tiles = -(-conv["out_width"] // PANEL)
-    columns = reach(conv, "width", tiles * -(-conv["out_width"] // tiles))
-    lines, size = reach(conv, "height", 1), columns * conv["channels"] * 2
-    most = _BYTES_OF_BAND // size
-    fitting = (most - lines) // conv["stride_height"] + 1 if most > lines else 1
-    return reach(conv, "height", min(max(fitting, 2 * lines), conv["out_height"])) * size
-
-
-def _bfloat16(
-    emitter: Emitter,
-    operation: Operation,
-    function: str,
-    window: str,
-    weights: NDArray[np.generic],
-    batch: Size,
-    needed: int,
-    check: str,
-    block: int = bfloat16.BLOCK,
-) -> str:
-    """A call of `function`, with `needed` words of memory, which C++ compares with `check`.
-
-    `weights`: (inputs, outputs).
-    """
-    emitter.uses_tiles = True
-    (inputs, outputs), source = weights.shape, emitter.stored(operation.operands[0])
-    parts = parts_of(operation)
-    packed = emitter.constants.place(bfloat16.packed(weights, block, parts))
-    bias = _bias(emitter, operation, outputs)
-    target, work = emitter.target(operation), emitter.buffer("u32", Size(needed))
-    emitter.touch(source)
-    # Computed here and in C++, so that code with too little memory does not compile.
-    emitter.remark(f"static_assert({check} <= {needed});")
-    activation = f"Activation::{Layer.of(operation).activation}"
-    types = [emitter.known[each].shape.dtype for each in (operation.operands[0], operation.id)]
-    forms = [str(each == bfloat16.STORED).lower() for each in types] if bfloat16.STORED in types else []
-    product = Struct((Size(inputs), Size(outputs), packed, bias, activation, Size(parts), *forms))
-    layer = Struct((window, product)) if window else product
-    read = Place(source, elements=emitter.known[operation.operands[0]].shape.elements)
-    written, room = Place(target, elements=operation.shape.elements), Place(work, elements=Size(needed))
-    team = team_of(emitter, operation, needed)
-    emitter.call(function, team, "dispatch", layer, batch, read, Written(written), Written(room))
-    is_near = types[1] == bfloat16.STORED and Layer.of(operation).activation == "gelu_erf"  # in the layer's last step
-    emitter.reached[f"activating({'Activation::none' if is_near else activation})"] = None
-    for pointer in (source, target, work):
-        emitter.touch(pointer)
-    return target
-
-
 def narrow_dense(emitter: Emitter, operation: Operation) -> str:
     weights, others = literal(emitter.known[operation.operands[1]]), list(operation.operands[2:])
     inputs, outputs = weights.shape
@@ -280,7 +199,7 @@ def _dense(emitter: Emitter, operation: Operation, source: str, weights: NDArray
     inputs, outputs = weights.shape
     in_tree = _is_in_tree(inputs, outputs)
     packed = emitter.constants.place(np.ascontiguousarray(weights.T) if in_tree else packed_dense(weights))
-    bias = _bias(emitter, operation, outputs)
+    bias = bias_of_layer(emitter, operation, outputs)
     lists = None if in_tree else lists_of(emitter, operation, weights)
     if lists is not None:
         return sparse_dense(emitter, operation, source, packed, bias, lists)
@@ -323,8 +242,9 @@ def reaches(emitter: Emitter, call: str, rows: Size) -> None:
     emitter.reached[f"{call}, {{{known}}})"] = None
 
 
-def _bias(emitter: Emitter, operation: Operation, outputs: int) -> Piece:
-    if len(operation.operands) <= 2:
+def bias_of_layer(emitter: Emitter, operation: Operation, outputs: int, *, behind: int = 0) -> Piece:
+    """The bias of a layer with so many operands behind it, or a null pointer."""
+    if len(operation.operands) - behind <= 2:
         return "nullptr"
     return Place(emitter.stored(operation.operands[2]), elements=Size(outputs))
 
@@ -384,7 +304,7 @@ def _convolution(
     """A call of `function`, with the pooling after the convolution if there is one."""
     source, filters = emitter.stored(operation.operands[0]), literal(emitter.known[operation.operands[1]])
     packed = emitter.constants.place(packed_conv2d(filters, groups=groups))
-    bias = _bias(emitter, operation, filters.shape[3])
+    bias = bias_of_layer(emitter, operation, filters.shape[3])
     target = emitter.target(operation)
     emitter.touch(source)
     windows = list(windows_of(emitter, window))

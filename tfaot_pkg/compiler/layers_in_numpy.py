@@ -73,10 +73,10 @@ def narrow_dense(run: Run, operation: Operation, x: Array, weights: Array, *othe
     return _activated(operation, sums, biases).reshape(run.sizes(operation))
 
 
-def _of_bfloat16(operation: Operation, sums: Array, biases: Sequence[Array]) -> Array:
-    """The bias is added in float32."""
+def _of_bfloat16(operation: Operation, sums: Array, others: Sequence[Array]) -> Array:
+    """The bias and what else is added are added in float32."""
     with np.errstate(all="ignore"):
-        made: Array = sum(biases, sums).astype(np.float64)
+        made: Array = sum((each.reshape(-1, sums.shape[-1]) for each in others), sums).astype(np.float64)
     made = _activated(operation, made, ())
     return made if operation.shape.dtype == "f32" else rounded_bits(made)
 

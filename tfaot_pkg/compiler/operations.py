@@ -138,15 +138,16 @@ OPERATIONS: Mapping[str, Definition] = {
         operands=(5, 5), result=type_rules.batch_norm, meaning=meanings.batch_norm, attributes=Feature,
     ),
     "bfloat16_conv2d": Definition(
-        operands=(2, 3), result=layer_types.bfloat16_conv2d, meaning=layers_in_numpy.bfloat16_conv2d,
+        operands=(2, 4), result=layer_types.bfloat16_conv2d, meaning=layers_in_numpy.bfloat16_conv2d,
         attributes=Bfloat16Conv2d, multiply_adds=costs.in_parts(costs.of_images),
-        summary="(input, filters, bias): `conv2d` of one group with the products of `bfloat16_dense`.",
+        summary="(input, filters, bias, added): `conv2d` of one group as in `bfloat16_dense`.",
     ),
     "bfloat16_dense": Definition(
-        operands=(2, 3), result=layer_types.bfloat16_dense, meaning=layers_in_numpy.bfloat16_dense,
+        operands=(2, 4), result=layer_types.bfloat16_dense, meaning=layers_in_numpy.bfloat16_dense,
         attributes=Bfloat16Dense, multiply_adds=costs.in_parts(costs.of_dense),
-        summary="(input, weights, bias): [..., k] by [k, n], both rounded to bfloat16, or to sums of two or three such "
-        "`parts`; sums of float32 in the order of AMX (docs/decisions/093, 120), and an activation of the sum.",
+        summary="(input, weights, bias, added): [..., k] by [k, n], both rounded to bfloat16, or to sums of two or "
+        "three such `parts`; sums of float32 in the order of AMX (docs/decisions/093, 120), plus bias, plus `added` if "
+        "it `adds`, and an activation of the sum. Inputs and results may be stored as the bits of bfloat16 (u16).",
     ),
     "bitcast-convert": Definition(
         operands=(1, 1), result=type_rules.bitcast, meaning=meanings.bitcast, rows=row_by_row.anyhow,

@@ -17,6 +17,7 @@ from tfaot_pkg.compiler.passes.fuse_multiply_add import fused
 from tfaot_pkg.compiler.passes.fuse_pooling import pooled
 from tfaot_pkg.compiler.passes.fuse_prologues import preceded
 from tfaot_pkg.compiler.passes.fuse_residuals import with_residual
+from tfaot_pkg.compiler.passes.fuse_sums import with_sum
 from tfaot_pkg.compiler.passes.fuse_transposes import result_order
 from tfaot_pkg.compiler.passes.hoist import hoisted
 from tfaot_pkg.compiler.passes.int8_weights import with_int8_weights
@@ -132,6 +133,7 @@ ON_REQUEST = (
         "reduce-precision", in_bfloat16,
         "If the spec asks for it (`compilation.precision`), layers multiply in bfloat16.",
     ),
+    _rule("fuse-sums", with_sum, "Then arrays that are added to results of these layers become part of the layers."),
     Pass(
         name="store-bfloat16", run=by_region(stored),
         summary="Then arrays between these layers are stored as bfloat16, and GELU of them is as exact as these need "
@@ -193,7 +195,7 @@ def passes_for(compute: str = "float32", weights: str = "float32") -> tuple[Pass
         return (*PASSES, named(f"{weights}-weights"))
     if compute not in PARTS:
         return PASSES
-    names = ("reduce-precision", "store-bfloat16") if compute == "bfloat16" else (f"{compute}-products",)
+    names = ("reduce-precision", "fuse-sums", "store-bfloat16") if compute == "bfloat16" else (f"{compute}-products",)
     return (*PASSES, *map(named, names))
 
 
@@ -202,6 +204,6 @@ def until(name: str) -> tuple[Pass, ...]:
     if name == IMPORT:
         return ()
     last = named(name)
-    if last.name == "store-bfloat16":
-        return passes_for("bfloat16")
+    if last in (reduced := passes_for("bfloat16")):
+        return reduced[: 1 + reduced.index(last)]
     return (*PASSES, last) if last in ON_REQUEST else PASSES[: 1 + PASSES.index(last)]

@@ -143,28 +143,34 @@ struct StoredRounded {
   static TFAOT_INLINE Integers bits(Vector x) { return bitsAs<Integers>(roundedToBfloat16<true>(x) >> 16); }
 };
 
-/// The last step of a layer, whose results are floats, or `Rounded`.
+/// The last step of a layer, whose results are floats, or `Rounded`, and begin at `out`.
 template <class Rounded>
 class FinishBfloat16 {
  public:
-  FinishBfloat16(const Dispatch& dispatch, const Bfloat16Dense& layer)
-      : finish_(dispatch, strideOf(layer), layer.bias, layer.activation), rounds_(layer.rounds) {}
+  FinishBfloat16(const Dispatch& dispatch, const Bfloat16Dense& layer, const char* out)
+      : finish_(dispatch, strideOf(layer), layer.bias, layer.activation), rounds_(layer.rounds), size_(sizeOfResult(layer)),
+        added_(layer.added), out_(out) {}
 
   void operator()(const float* sums, std::size_t stride, std::size_t rows, std::size_t column, std::size_t columns, char* out) const {
-    if (rounds_) return finish_.template storeAs<Rounded>(sums, stride, rows, column, columns, reinterpret_cast<std::uint16_t*>(out));
-    finish_(sums, stride, rows, column, columns, reinterpret_cast<float*>(out));
+    const float* const beside = added_ == nullptr ? nullptr : added_ + static_cast<std::size_t>(out - out_) / size_;
+    if (!rounds_) return finish_(sums, stride, rows, column, columns, reinterpret_cast<float*>(out), beside);
+    finish_.template storeAs<Rounded>(sums, stride, rows, column, columns, reinterpret_cast<std::uint16_t*>(out), beside);
   }
 
  private:
   const FinishRows finish_;
   const bool rounds_;
+  const std::size_t size_;
+  const float* const added_;
+  const char* const out_;
 };
 
 /// A layer by fused multiply-adds of any CPU.
 class ProductOfFloats {
  public:
-  ProductOfFloats(const Tiling& tiling, const Dispatch& dispatch, const Bfloat16Dense& layer)
-      : layer_(layer), tiling_(tiling), finish_(dispatch, layer) {}
+  /// `out`: where results begin.
+  ProductOfFloats(const Tiling& tiling, const Dispatch& dispatch, const Bfloat16Dense& layer, const char* out)
+      : layer_(layer), tiling_(tiling), finish_(dispatch, layer, out) {}
 
   std::size_t outStride() const { return strideOf(layer_) * sizeOfResult(layer_); }
   /// As of TiledProduct: rows need no registers for them.
@@ -284,7 +290,8 @@ inline void multiplyBfloat16(const Dispatch& dispatch, const Bfloat16Dense& laye
   const std::size_t apart = apartInBfloat16(layer.inputs, parts.count), stride = apart * sizeof(Element);
   const std::size_t blocks = blocksOfBfloat16(layer.inputs), panel = blocks * kBfloat16Block / 2 * kPanel * sizeof *layer.weights;
   const Tiling tiling{stride, 1, 0, 1, 0, blocks, kBfloat16Block / 2, panel};
-  typename Form::Product product(withParts(tiling, parts.count, parts.apart * sizeof(Element)), dispatch, layer);
+  const char* const begin = out;
+  typename Form::Product product(withParts(tiling, parts.count, parts.apart * sizeof(Element)), dispatch, layer, begin);
   for (std::size_t first = 0, size; first < count; first += size) {
     size = count - first < kRows ? count - first : kRows;
     for (std::size_t r = 0; r < size; ++r) {
@@ -407,13 +414,14 @@ inline void convolveBfloat16(const Dispatch& dispatch, const Bfloat16Conv2d& lay
   const InputParts parts{layer.product.parts, words * (sizeof(float) / sizeof(Element))};
   if (band.isInPlace) {
     const Tiling tiling = withParts(tilingOfLines(window, band, sizeof(Element)), parts.count, words * sizeof(float));
-    typename Form::Product product(tiling, dispatch, layer.product);
+    typename Form::Product product(tiling, dispatch, layer.product, static_cast<const char*>(out));
     product.shape(band.rows, band.rows);
     return visitBands<Form>(layer, band, parts, all, in, lines, [&](std::size_t count) {
       out = multiplyLines(product, window, band, reinterpret_cast<const std::uint8_t*>(lines), lineSize * sizeof *lines, count, out);
     });
   }
-  const std::size_t apart = partsOfRows(layer.product).apart;
+  Bfloat16Dense rest = layer.product;  // of what is not computed yet
+  const std::size_t apart = partsOfRows(rest).apart;
   visitBands<Form>(layer, band, parts, all, in, lines, [&](std::size_t count) {
     std::size_t x = 0, y = 0;  // rows are put in order
     const auto put = [&](std::size_t, Element* to) {
@@ -425,8 +433,10 @@ inline void convolveBfloat16(const Dispatch& dispatch, const Bfloat16Conv2d& lay
       x = 0;
       ++y;
     };
-    multiplyBfloat16<Form>(dispatch, layer.product, count * window.outWidth, put, out, scratch + parts.count * words);
-    out += count * window.outWidth * strideOf(layer.product) * sizeOfResult(layer.product);
+    multiplyBfloat16<Form>(dispatch, rest, count * window.outWidth, put, out, scratch + parts.count * words);
+    const std::size_t done = count * window.outWidth * strideOf(rest);
+    out += done * sizeOfResult(rest);
+    if (rest.added != nullptr) rest.added += done;
   });
 }
 

@@ -24,7 +24,8 @@ class TiledPairs {
   using Sum = float;
   static constexpr int kMostParts = static_cast<int>(tfaot_kernels::kMostParts);
 
-  TiledPairs(const Dispatch& dispatch, const Bfloat16Dense& layer) : layer_(layer), finish_(dispatch, layer) {}
+  /// `out`: where results begin.
+  TiledPairs(const Dispatch& dispatch, const Bfloat16Dense& layer, const char* out) : layer_(layer), finish_(dispatch, layer, out) {}
 
   std::size_t outputs() const { return layer_.outputs; }
   std::size_t outStride() const { return strideOf(layer_) * sizeOfResult(layer_); }

@@ -56,6 +56,8 @@ inline Layer columnsOf(Layer layer, const Share& share, std::size_t first, std::
     if (layer.steps.begins != nullptr) layer.steps.begins += share.column / kStepColumns;
     const void*& added = layer.residual.added;
     if (added != nullptr) added = static_cast<const std::uint8_t*>(added) + first;
+  } else if (layer.added != nullptr) {
+    layer.added += first;
   }
   layer.outputs = share.columns;
   return layer;

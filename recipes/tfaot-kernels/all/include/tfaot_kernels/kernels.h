@@ -327,7 +327,8 @@ struct Bfloat16Dense {
   std::size_t parts = 1;    ///< at most kMostParts
   bool isRounded = false;   ///< whether inputs are bfloat16, rounded as above: the upper halves of floats; with one part
   bool rounds = false;      ///< whether results are rounded likewise, and gelu_erf has an error of up to 2^-16 of its argument
-  std::size_t stride = 0;   ///< as in QuantizedDense
+  const float* added = nullptr;  ///< floats that are added to results after the bias, one for each; or null for none
+  std::size_t stride = 0;        ///< as in QuantizedDense
 };
 
 /// The most parts of a number of a layer of bfloat16: three have all bits of a float32.
