@@ -14,7 +14,7 @@ from tests.kept import kept
 from tfaot_pkg.compiler import interpret
 from tfaot_pkg.compiler.program import Unsupported
 from tfaot_pkg.frontends.aten_lowering import ends
-from tfaot_pkg.frontends.frozen.aten_file import read_module
+from tfaot_pkg.frontends.frozen.aten_file import read_classes, read_module
 from tfaot_pkg.ground.keys import sha256_file
 from tfaot_pkg.ground.process import run
 
@@ -86,6 +86,15 @@ def test_points_at_halves_far_away_and_beside_nan_are_as_in_pytorch() -> None:
     np.testing.assert_array_equal(nearest, [[nan, 14, 20, 5, 20, 3], [28, 34, 40, 25, 40, 23]])
     np.testing.assert_array_equal(nearest_reflected, [[nan, 14, 3, 9, 20, 3], [28, 34, 23, 29, 40, 23]])
     np.testing.assert_allclose(volume, [[nan, nan, 20, 5, inf, nan], [29.25, 32.25, 40, 25, 36.75, 28.25]])
+
+
+def test_images_of_equal_numbers_have_no_deviation() -> None:
+    """Numbers below 1e-38 leave nothing but the biases of the network, which PyTorch gives in float64."""
+    path = ARTIFACTS / "answered" / "empty_images.aten"
+    (empty,) = (each for each in read_classes(path) if each.name == "subnormal")
+    (exact,) = (run.beside["exact/output"][0] for run in empty.runs if run.beside)
+    (found,) = interpret.run(lowered(read_module(path)), len(exact), [empty.inputs["x"]], {})
+    np.testing.assert_allclose(found, exact, atol=1e-5)
 
 
 def test_nan_and_infinity_are_pytorchs() -> None:

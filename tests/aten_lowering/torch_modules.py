@@ -5,8 +5,10 @@
 Beside the modules here, those of tests/frozen: all but TorchScript, which has no such file.
 """
 
+import functools
 import math
 import sys
+from itertools import chain, pairwise
 from pathlib import Path
 
 import torch
@@ -1008,6 +1010,15 @@ def floats_of_16_bits():
             return {"bias": bias[None] + 0 * x[..., :1].mT, "scaled": scaled, "layer": found}
 
     return Short()
+
+
+@module(x="batch,1,8,8")
+def empty_images():
+    """Normalized four times: where all numbers of an image are equal, the rounding of their mean would be all there is."""
+    kinds = (functools.partial(nn.InstanceNorm2d, affine=True), functools.partial(nn.GroupNorm, 4))
+    widths = pairwise((1, 4, 4, 4, 4))
+    layers = [(nn.Conv2d(*each, 3, padding=1), kinds[n % 2](4), nn.LeakyReLU()) for n, each in enumerate(widths)]
+    return Calls(lambda parts, x: parts["layers"](x)[:, :, 1::3, 1::3], layers=nn.Sequential(*chain(*layers)))
 
 
 def every():

@@ -53,7 +53,8 @@ class Witness:
     def __init__(self, module: Module, symbols: Sequence[Symbol]) -> None:
         self._document = module.document
         self._observed: list[Observed] = []
-        program = verified(lower(module, symbols, layers=False, observe=self._observe), "lowering")
+        lowered = lower(module, symbols, layers=False, by_definition=True, observe=self._observe)
+        program = verified(lowered, "lowering")
         computed = {each.id for each in program.entry.operations}
         self._observed = [each for each in self._observed if all(_is_known(o, computed) for o in each.operands)]
         ids = [o.id for each in self._observed for o in each.operands if isinstance(o, Value) and o.id is not None]

@@ -56,7 +56,8 @@ def _group_norm(call: Call) -> Results:
     groups = call.whole("group" if "native" in call.op else "num_groups")
     channels = call.number(x.sizes[1], "the number of channels")
     parts = b.reshape(x, [x.sizes[0], Size(groups), Size(channels // groups), *x.sizes[2:]])
-    made, average, inverse = normalized(b, parts, list(range(2, parts.rank)), call.real("eps", 1e-5))
+    axes = list(range(2, parts.rank))
+    made, average, inverse = normalized(b, parts, axes, call.real("eps", 1e-5), of_images=True)
     made = _scaled(b, b.reshape(made, x.sizes), call.maybe("weight"), call.maybe("bias"), channels=True)
     if "native" not in call.op:
         return made
@@ -68,7 +69,7 @@ def _batch_norm_of_batch(call: Call) -> Results:
     """With the statistics of the batch, as layers without running ones have in evaluation, too."""
     b, x = call.builder, call.value("input")
     axes = [axis for axis in range(x.rank) if axis != 1]
-    made, average, inverse = normalized(b, x, axes, call.real("eps", 1e-5))
+    made, average, inverse = normalized(b, x, axes, call.real("eps", 1e-5), of_images=True)
     made = _scaled(b, made, call.maybe("weight"), call.maybe("bias"), channels=True)
     return made, *(b.reshape(each, [x.sizes[1]]) for each in (average, inverse))
 
@@ -78,7 +79,7 @@ def _batch_norm(call: Call) -> Results:
     b, x = call.builder, call.value("input")
     weight, bias, epsilon = call.maybe("weight"), call.maybe("bias"), call.real("eps", 1e-5)
     if "instance" in call.op and call.flag("use_input_stats"):
-        made, _, _ = normalized(b, x, list(range(2, x.rank)), epsilon)
+        made, _, _ = normalized(b, x, list(range(2, x.rank)), epsilon, of_images=True)
         return _scaled(b, made, weight, bias, channels=True)
     if call.flag("training"):
         raise Unsupported("it is in training mode: export the model in evaluation mode, model.eval()")

@@ -47,11 +47,12 @@ class _Scope:
 class Builder:
     """A program under construction. `node` names the operator whose operations come next.
 
-    Without `layers`, all operations are HLO's.
+    Without `layers`, all operations are HLO's. With `by_definition`, results are rounded as their definition in the
+    framework rounds them, also if we compute them more exactly: so does who asks how far off a framework may be.
     """
 
-    def __init__(self, symbols: Sequence[Symbol], *, layers: bool = True) -> None:
-        self.node, self.layers = "", layers
+    def __init__(self, symbols: Sequence[Symbol], *, layers: bool = True, by_definition: bool = False) -> None:
+        self.node, self.layers, self.by_definition = "", layers, by_definition
         self.symbols, self.ranges = tuple(symbols), Ranges(tuple(symbols))
         self._inference, self._folding = Inference(self.symbols), Folding(self.ranges)
         self._ids, self._scopes = count(), [_Scope()]

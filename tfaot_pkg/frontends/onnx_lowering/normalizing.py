@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tfaot_pkg.compiler.attributes import Along
-from tfaot_pkg.compiler.program import Size
+from tfaot_pkg.compiler.program import ONE, ZERO, Size
 from tfaot_pkg.frontends.lowering.builder import Builder
 from tfaot_pkg.frontends.lowering.values import Value, product
 from tfaot_pkg.frontends.onnx_lowering.convolutions import by_channel
@@ -65,10 +65,23 @@ def _batch_normalization(call: Call) -> Value:
     return a.add(a.mul(x, factor), term)
 
 
-def normalized(b: Builder, x: Value, axes: list[int], epsilon: float) -> tuple[Value, Value, Value]:
-    """`x` minus its mean, over its deviation; the mean, and the inverse of the deviation."""
+def normalized(
+    b: Builder, x: Value, axes: list[int], epsilon: float, *, of_images: bool = False
+) -> tuple[Value, Value, Value]:
+    """`x` minus its mean, over its deviation; the mean, and the inverse of the deviation.
+
+    `of_images`: the mean is the first number, plus the mean of the differences from it. Of equal numbers, as an empty
+    image has them, it is then that number. Otherwise its rounding would be their deviation, which each normalization
+    divides by sqrt(epsilon): behind two of them the answers of a network would be nothing but roundings.
+    """
     a = Arithmetic(b, x)
-    average = mean(b, x, axes, keep=True)
+    if of_images and not b.by_definition:
+        first = x
+        for axis in axes:
+            first = cut(b, first, axis, ZERO, ONE)
+        average = a.add(first, mean(b, a.sub(x, first), axes, keep=True))
+    else:
+        average = mean(b, x, axes, keep=True)
     centred = a.sub(x, average)
     inverse = a.unary("rsqrt", a.add(mean(b, a.mul(centred, centred), axes, keep=True), epsilon))
     return a.mul(centred, inverse), average, inverse
@@ -97,7 +110,7 @@ def _rms_normalization(call: Call) -> Value:
 def _instance_normalization(call: Call) -> Value:
     b, x = call.builder, call.input(0)
     a = Arithmetic(b, x)
-    made, _, _ = normalized(b, x, list(range(2, x.rank)), call.real("epsilon", 1e-5))
+    made, _, _ = normalized(b, x, list(range(2, x.rank)), call.real("epsilon", 1e-5), of_images=True)
     scale, offset = (by_channel(b, call.input(place), x.rank) for place in (1, 2))
     return a.add(a.mul(made, scale), offset)
 
