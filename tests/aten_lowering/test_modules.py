@@ -35,6 +35,11 @@ def test_what_all_rows_share_may_be_read_at_the_number_of_the_row() -> None:
     assert ends.lowered(module, symbols_of(module.document)).rows.meetings == ()
 
 
+def test_systems_with_known_matrices_keep_rows_apart() -> None:
+    """The rows of a batch are the right sides of one matrix, side by side."""
+    assert ends.lowered(read_module(ARTIFACTS / "densities.aten"), []).rows.meetings == ()
+
+
 def test_the_largest_of_a_window_with_nan_is_nan_as_in_pytorch() -> None:
     """Windows of 3 x 3, every second one of which begins before the image, and of four elements of the flat image."""
     x = np.random.default_rng(0).standard_normal((1, 4, 8, 8)).astype(np.float32)

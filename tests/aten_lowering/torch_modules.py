@@ -1021,6 +1021,40 @@ def empty_images():
     return Calls(lambda parts, x: parts["layers"](x)[:, :, 1::3, 1::3], layers=nn.Sequential(*chain(*layers)))
 
 
+@module(x="batch,5")
+def densities():
+    """Of normal distributions with whole covariances: systems of equations whose matrices are known."""
+
+    class Densities(nn.Module):
+        def __init__(self):
+            super().__init__()
+            spread = torch.randn(3, 5, 5)
+            self.register_buffer("factors", torch.linalg.cholesky(spread @ spread.mT + torch.eye(5)))
+            self.register_buffer("means", torch.randn(3, 5))
+            self.register_buffer("rotation", torch.randn(5, 5))
+
+        def forward(self, x):
+            normal = torch.distributions.MultivariateNormal
+            parts = normal(self.means, scale_tril=self.factors)
+            weights = torch.distributions.Categorical(logits=self.means[:, 0])
+            mixture = torch.distributions.MixtureSameFamily(weights, parts)
+            prior = normal(self.means[0], scale_tril=self.factors[0])
+            solved = torch.linalg.solve(self.rotation, x.mT).mT
+            return {"prior": prior.log_prob(x), "mixture": mixture.log_prob(x), "solved": solved}
+
+    return Densities()
+
+
+@module(x="2,7")
+def histograms():
+    """Numbers at the ends of a range, and beside it."""
+
+    def call(_, x):
+        return torch.stack([torch.histc(row, bins=4, min=-1, max=2) for row in (torch.round(2 * x[0]), x[1])])
+
+    return Calls(call)
+
+
 def every():
     scripts = ("gru_tagger", "lstm_tagger")
     others = {name: each for name, each in torch_networks.NETWORKS.items() if name not in scripts}

@@ -391,3 +391,17 @@ def _one_hot(call: Call) -> Results:
     b, wide = call.builder, stretched(call.builder, x, [x.rank])
     numbers = b.reshape(b.iota("s64", [Size(classes)], 0), [*[ONE] * x.rank, Size(classes)])
     return b.convert(b.compare("EQ", wide, numbers), "s64")
+
+
+@operator("histc")
+def _histogram(call: Call) -> Results:
+    """How many numbers are in each of equal parts of a range, the last with its end; others count nowhere."""
+    b, x, bins = call.builder, call.value("self"), call.whole("bins", 100)
+    low, high = call.real("min", 0), call.real("max", 0)
+    if low >= high:
+        raise Unsupported("its range is that of the model's inputs: give it min and max")
+    a = Arithmetic(b, flat := b.reshape(x, [product(x.sizes)]))
+    place = a.unary("floor", a.div(a.mul(a.sub(flat, low), bins), high - low))
+    place = a.where(b.map("and", a.compare("GE", flat, low), a.compare("LE", flat, high)), a.min(place, bins - 1), -1)
+    part = b.convert(b.iota("s32", [Size(bins), ONE], 0), x.dtype)
+    return total(b, b.convert(b.compare("EQ", part, stretched(b, place, [0])), x.dtype), [1], keep=False)

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from tfaot_pkg.compiler.program import ONE, Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator
 from tfaot_pkg.frontends.lowering.builder import Builder
-from tfaot_pkg.frontends.lowering.values import Value, product
+from tfaot_pkg.frontends.lowering.values import Value, known, product
 from tfaot_pkg.frontends.onnx_lowering.determinants import determinant, eliminated, stepwise
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
 from tfaot_pkg.frontends.onnx_lowering.moving import cut, join
+from tfaot_pkg.frontends.onnx_lowering.products import matmul
 from tfaot_pkg.frontends.onnx_lowering.reductions import total
+from tfaot_pkg.ground.arrays import Array
+
+_MOST_INVERTED = 256
+"""The largest known matrices that are inverted here, in less than a second: larger ones are eliminated by each call."""
 
 
 def _size(call: Call, x: Value) -> int:
@@ -56,13 +63,40 @@ def _slogdet(call: Call) -> Results:
 
 
 def _solved(call: Call, x: Value, right: Value) -> Value:
-    """The solutions of `x` times them = `right`, [..., size, n]: elimination in all rows, with row exchanges."""
+    """The solutions of `x` times them = `right`, [..., size, n]: elimination in all rows, with row exchanges.
+
+    A matrix that is known, as the factor of a covariance, is inverted now, and its product is left.
+    """
     b, size = call.builder, _size(call, x)
+    inverse = _known_inverse(x.numbers) if x.numbers is not None and right.numbers is None else None
+    if inverse is not None:
+        return matmul(b, known(inverse, x.dtype), right)
     batch = b.fitted(x.sizes[:-2], right.sizes[:-2])
     x, right = (b.spread(each, [*batch, *each.sizes[-2:]]) for each in (x, right))
     both = join(b, [_flat(b, x), _flat(b, right)], 2)
     (made,) = stepwise(b, size, [both], lambda step, state: [eliminated(b, step, state[0], all_rows=True)[0]])
     return b.reshape(cut(b, made, 2, Size(size), both.sizes[2]), [*batch, *right.sizes[-2:]])
+
+
+def _known_inverse(matrices: Array) -> Array | None:
+    """In float64, by elimination; None if there are too many numbers, or a matrix has no inverse.
+
+    NumPy's own would have other bits with another library for linear algebra.
+    """
+    size = matrices.shape[-1]
+    if size > _MOST_INVERTED or not 0 < matrices.size <= _MOST_INVERTED**2:
+        return None
+    flat = matrices.reshape(-1, size, size).astype(np.float64)
+    both, each = np.concatenate([flat, np.broadcast_to(np.eye(size), flat.shape)], 2), np.arange(len(flat))
+    with np.errstate(all="ignore"):
+        for step in range(size):
+            best = step + np.argmax(np.abs(both[:, step:, step]), 1)
+            both[each, best], both[:, step] = both[:, step].copy(), both[each, best]
+            unit = both[:, step] / both[:, step, step, None]
+            both -= both[:, :, step, None] * unit[:, None]
+            both[:, step] = unit
+    found: Array = both[:, :, size:].reshape(matrices.shape).astype(matrices.dtype)
+    return found if np.isfinite(found).all() else None
 
 
 def _unit(b: Builder, size: int, dtype: str) -> Value:

@@ -75,8 +75,8 @@ def lower(
     """The program of `module`, whose outputs are in the order of the file. It is not verified.
 
     `symbols` are the open axes of the inputs beside the batch. Raises Unsupported, which names the node. Without
-    `layers`, all operations are HLO's (compiler/listing.py). `by_definition`: see Builder. `observe` is called with each
-    node and its arguments.
+    `layers`, all operations are HLO's (compiler/listing.py). `by_definition`: see Builder. `observe` is called with
+    each node and its arguments.
     """
     builder, document = Builder(symbols, layers=layers, by_definition=by_definition), module.document
     _require_ranges(module, symbols)
