@@ -17,8 +17,8 @@ from tfaot_pkg.compiler.pieces import Piece
 from tfaot_pkg.compiler.program import Operation, Shape, Size
 from tfaot_pkg.compiler.sharing import team_of
 
-# kBfloat16Rows and the bytes of bandOfBfloat16 of tfaot_kernels/scratch.h. A static_assert in generated code compares the
-# results of both.
+# kBfloat16Rows and the bytes of bandOfBfloat16 of tfaot_kernels/scratch.h. A static_assert in generated code compares
+# the results of both.
 _ROWS, _BYTES_OF_BAND = 32, 65536
 
 
