@@ -9,7 +9,7 @@ import pytest
 
 from tests.compiler.conftest import Compile
 from tfaot_pkg.compiler import interpret
-from tfaot_pkg.compiler.attributes import adds
+from tfaot_pkg.compiler.attributes import Dot, adds
 from tfaot_pkg.compiler.passes.pipeline import named, passes_for, run
 from tfaot_pkg.compiler.program import Program
 from tfaot_pkg.compiler.text import parse
@@ -150,6 +150,35 @@ give %5
         1,
     )
     return run(program, [named("store-bfloat16")])
+
+
+def _attention() -> Program:
+    """Scores of 70 by 70 for two heads of 64 numbers, and the values that they weight, of the whole in one array."""
+    return _read(
+        """%0 f32[batch,70,2,64] = parameter number=0
+%1 f32[batch,2,70,64] = transpose %0 dimensions=[0,2,1,3]
+%2 f32[batch,70,2,64] = negate %0
+%3 f32[batch,2,70,70] = dot %1 %2 contracting=[[3],[3]] batch=[[0,1],[0,2]] order=[]
+%4 f32[batch,2,70,64] = dot %3 %0 contracting=[[3],[1]] batch=[[0,1],[0,2]] order=[]
+give %3 %4
+""",
+        1,
+    )
+
+
+ATTENTION = {"attention": _attention()}
+
+
+def test_products_of_computed_arrays_have_the_bits_of_the_interpreter(compiled: Compile) -> None:
+    program = ATTENTION["attention"]
+    assert [Dot.of(each).in_bfloat16 for each in program.entry.operations if each.opcode == "dot"] == [True, True]
+    given = numbers((5, 70, 2, 64), 6)
+    wanted, code = interpret.run(program, 5, [given]), compiled(program, 4)
+    for rows in (1, 5):
+        for found, exact in zip(code(given[:rows]), wanted, strict=True):
+            np.testing.assert_array_equal(found.view(np.uint32), np.asarray(exact[:rows], np.float32).view(np.uint32))
+    heads = given.astype(np.float64).transpose(0, 2, 1, 3)
+    np.testing.assert_allclose(wanted[0], -heads @ heads.transpose(0, 1, 3, 2), atol=0.5)
 
 
 NEAR = {"GELU between two layers": _two_layers("gelu_erf")}

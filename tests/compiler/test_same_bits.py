@@ -15,7 +15,7 @@ import pytest
 from tests.compiler import test_pruned as pruned
 from tests.compiler.conftest import HEADERS, INCLUDES, Network, Networks, kernel_object
 from tests.compiler.test_answers import FAMILIES, models_of
-from tests.compiler.test_bfloat16 import NEAR, PROGRAMS, numbers
+from tests.compiler.test_bfloat16 import ATTENTION, NEAR, PROGRAMS, numbers
 from tests.compiler.test_chains import normalization, softmax
 from tests.compiler.test_few_rows import layers_of
 from tests.compiler.test_narrow import PROGRAMS as NARROW
@@ -251,7 +251,7 @@ def test_layers_of_bfloat16_give_the_same_bits_on_every_cpu(bench: Bench) -> Non
         name: Network(
             model=Path(), program=program, inputs=[numbers(program.entry.parameters[0].shape.at(17, {}))], outputs=[]
         )
-        for name, program in {**PROGRAMS, **NEAR}.items()
+        for name, program in {**PROGRAMS, **NEAR, **ATTENTION}.items()
     }
     _compare(bench, models)
 

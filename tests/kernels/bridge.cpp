@@ -309,6 +309,18 @@ EXPORT void max_pool_s8(const kernels::Window* window, std::size_t batch, const 
   kernels::maxPool(*window, batch, in, out);
 }
 
+EXPORT std::size_t packed_bfloat16_size(std::size_t inputs, std::size_t outputs) { return kernels::packedBfloat16Size(inputs, outputs); }
+
+EXPORT void pack_bfloat16(const float* matrix, std::size_t inputs, std::size_t outputs, std::size_t down, std::size_t right,
+                          std::uint32_t* packed) {
+  kernels::bfloat16Pack(matrix, inputs, outputs, down, right, packed);
+}
+
+EXPORT void bfloat16_product(const kernels::Bfloat16Dense* layer, std::size_t batch, const float* in, std::size_t inStride,
+                             float* out, std::uint32_t* packed) {
+  kernels::bfloat16Product(kernels::Reached{}.activating(layer->activation).table(), *layer, batch, in, inStride, out, packed);
+}
+
 EXPORT void look_up(const std::uint8_t* table, std::size_t count, const std::uint8_t* in, std::uint8_t* out) {
   kernels::lookUp(table, count, in, out);
 }

@@ -458,6 +458,19 @@ class Kernels:
         call = f"bfloat16_conv2d{form.value}"
         return self._reduced(call, layer, layer.product, images, made, scratch, rounds=rounds, added=added)
 
+    def bfloat16_product(self, values: Floats, matrix: Floats) -> Floats:
+        """Rows times a matrix, both of which may be views with any strides; results lie three floats apart."""
+        (count, inputs), outputs = values.shape, matrix.shape[1]
+        steps = [step // matrix.itemsize for step in (*matrix.strides, values.strides[0])]
+        held = [self._exactly(_reached(each)) for each in (matrix, values)]
+        size = self._machine.call("packed_bfloat16_size", inputs, outputs)
+        packed = self._out(size + self._machine.call("bfloat16_dense_scratch", inputs, 1))
+        self._machine.call("pack_bfloat16", held[0].address, inputs, outputs, *steps[:2], packed.address)
+        out = self._out(count, outputs + 3)
+        layer = _Bfloat16Dense(inputs, outputs, None, None, ACTIVATIONS["none"], 1, False, False, None, outputs + 3)
+        self._machine.call("bfloat16_product", layer, count, held[1].address, steps[2], out.address, packed.address)
+        return out.read()[:, :outputs]
+
     def _bfloat16(
         self, weights: Floats, bias: Floats | None, activation: str, parts: int, block: int = BLOCK
     ) -> tuple[_Bfloat16Dense, list[Buffer]]:
@@ -644,6 +657,12 @@ class Kernels:
         known, data, made = self._exactly(table), self._exactly(values), self._exactly(np.full_like(values, 99))
         self._machine.call("look_up", known.address, len(values), data.address, made.address)
         return made.read()
+
+
+def _reached(view: Floats) -> Floats:
+    """All floats from the first one of a view to its last one."""
+    size = 1 + sum((size - 1) * step // view.itemsize for size, step in zip(view.shape, view.strides, strict=True))
+    return np.array(np.lib.stride_tricks.as_strided(view, (size,), (view.itemsize,)), np.float32)
 
 
 def sized_like_input(shape: Shape) -> Shape:

@@ -317,6 +317,23 @@ def _assert_convolution(kernels: Kernels, shape: Shape, parts: int) -> None:
             np.testing.assert_array_equal(made, found + added)
 
 
+def _assert_products(kernels: Kernels) -> None:
+    random = np.random.default_rng(11)
+    for count, inputs, outputs in ((1, 1, 1), (5, 31, 3), (16, 33, 17), (40, 64, 64), (37, 197, 30)):
+        values = _numbers(random, 2 * count, inputs + 5)[::2, 2 : 2 + inputs]
+        matrices = (_numbers(random, inputs, outputs + 4)[:, :outputs], _numbers(random, outputs, inputs).T)
+        for matrix in matrices:
+            _same(kernels.bfloat16_product(values, matrix), products(values, matrix))
+
+
+def test_products_of_computed_arrays_have_the_sums_of_layers(kernels: Kernels) -> None:
+    _assert_products(kernels)
+
+
+def test_products_of_computed_arrays_by_tiles_have_them(tiled: Kernels) -> None:
+    _assert_products(tiled)
+
+
 def test_gelu_for_bfloat16_is_off_by_less_than_a_hundredth_of_the_rounding(kernels: Kernels) -> None:
     """Sums are zero, so that biases are what is activated."""
     special = np.array([0.0, -0.0, np.inf, np.nan, 4.3, -4.3, 1e30, -1e30, 1e-30, -1e-39], np.float32)

@@ -101,11 +101,15 @@ class Convolution(Attributes):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dot(Attributes):
-    """Axes of both operands; `order`, if any, are the axes of HLO's result that the axes of the result are."""
+    """Axes of both operands; `order`, if any, are the axes of HLO's result that the axes of the result are.
+
+    With `in_bfloat16` products are those of `bfloat16_dense`, along the one axis of each that is summed over.
+    """
 
     contracting: tuple[Axes, Axes]
     batch: tuple[Axes, Axes]
     order: Axes = ()
+    in_bfloat16: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

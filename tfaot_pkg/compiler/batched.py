@@ -20,8 +20,9 @@ from tfaot_pkg.compiler.elements import Place, Stored, Variable
 from tfaot_pkg.compiler.emitter import Emitter
 from tfaot_pkg.compiler.expressions import C_TYPES, literal
 from tfaot_pkg.compiler.instructions import Struct, Written
-from tfaot_pkg.compiler.layers import PANEL, packed_dense, reaches
+from tfaot_pkg.compiler.layers import PANEL, packed_dense
 from tfaot_pkg.compiler.loops import View
+from tfaot_pkg.compiler.panels import IN_BFLOAT16, IN_FLOAT32, Form
 from tfaot_pkg.compiler.pieces import Entry
 from tfaot_pkg.compiler.plain import address, counting
 from tfaot_pkg.compiler.program import NUMPY_TYPES, ONE, ZERO, Operation, Shape, Size
@@ -92,24 +93,30 @@ def _of_floats(emitter: Emitter, operation: Operation, axes: tuple[_Axes, _Axes]
     # Before its columns: what is laid first gets its memory first.
     rows_of = _laid(emitter, first, axes[0].as_rows)
     is_constant = second.opcode == "constant" and not Constant.of(second).literal.growing
+    form: Form = IN_BFLOAT16 if Dot.of(operation).in_bfloat16 else IN_FLOAT32
+    is_plain = not (is_constant or Dot.of(operation).in_bfloat16)
     columns_of = _columns(emitter, second, axes[1], (k, n), is_constant=is_constant)
     # The kernel library reads contiguous rows of the first operand, unless the second one has few columns.
     along = None if rows_of is None else _step(k, rows_of.strides[2])
-    is_narrow = not is_constant and _is_narrow(columns_of, k, n)
+    is_narrow = is_plain and _is_narrow(columns_of, k, n)
     if rows_of is None or along is None or (along != ONE and not is_narrow):
         rows_of = _ordered(emitter, first, axes[0].as_rows)
     target = _target(emitter, operation, len(batch), len(m))
     if is_narrow:
         _write_narrow(emitter, sizes, (rows_of, columns_of, target))
-    elif not is_constant and _elements(m) == ONE != _elements(n) and _step(k, columns_of.strides[1]) == ONE:
+    elif is_plain and _is_row(m, n) and _step(k, columns_of.strides[1]) == ONE:
         # A single row times contiguous columns: with operands exchanged, rows times a single column.
         swapped = [
             _Laid(each.pointer, (each.strides[0], *each.strides[:0:-1])) for each in (columns_of, rows_of, target)
         ]
-        _write(emitter, (batch, n, k, m), *swapped, is_packed=False)
+        _write(emitter, (batch, n, k, m), *swapped, is_packed=False, form=IN_FLOAT32)
     else:
-        _write(emitter, sizes, rows_of, columns_of, target, is_packed=is_constant)
+        _write(emitter, sizes, rows_of, columns_of, target, is_packed=is_constant, form=form)
     return target.pointer
+
+
+def _is_row(m: list[Size], n: list[Size]) -> bool:
+    return _elements(m) == ONE != _elements(n)
 
 
 def _columns(
@@ -208,6 +215,7 @@ def _write(
     out: _Laid,
     *,
     is_packed: bool,
+    form: Form,
 ) -> None:
     """Loops of products; `columns` may be packed already."""
     batch, m, k, n = sizes
@@ -223,7 +231,7 @@ def _write(
     elif not is_packed and is_single and _is_unchained(inner, width):
         _write_single(emitter, arrays, products, extent[:3])
     else:
-        _write_panels(emitter, arrays, products, lines, extent, is_packed=is_packed)
+        _write_panels(emitter, arrays, products, lines, extent, form, is_packed=is_packed)
 
 
 def _write_panels(
@@ -232,16 +240,16 @@ def _write_panels(
     products: list[tuple[Size, list[Size]]],
     lines: list[tuple[Size, list[Size]]],
     extent: tuple[Size, Size, Size, Size],
+    form: Form,
     *,
     is_packed: bool,
 ) -> None:
     """Products by the kernel library, which reads panels of the second operand."""
     (rows, columns, out), (inner, width, down, right) = arrays, extent
-    # If the width is known at run time only: an upper bound.
-    padded = Size(-(-width.constant // PANEL) * PANEL) if width.is_constant else width + Size(PANEL - 1)
     # The second operand is computed, not a weight: it is packed in each call, once for all rows.
     count, (row_step, out_step) = lines[-1]
-    packed = Place(columns.pointer if is_packed else emitter.buffer("f32", padded * inner), elements=padded * inner)
+    size = form.size(inner, width)
+    packed = Place(columns.pointer if is_packed else emitter.buffer(form.dtype, size), elements=size)
     for pointer in (rows.pointer, columns.pointer, out.pointer):
         emitter.touch(pointer)
     outer = [(f"b{axis}", size) for axis, (size, _) in enumerate(products)]
@@ -261,17 +269,12 @@ def _write_panels(
             packed = at(packed.base, 1, packed.elements, of_lines=None)
         else:
             if in_parts:
-                packed = _own(emitter, packed)
-            emitter.call("pack", at(columns.pointer, 1, matrix, of_lines=None), *extent, Written(packed))
+                packed = _own(emitter, packed, form)
+            emitter.call(form.pack, at(columns.pointer, 1, matrix, of_lines=None), *extent, Written(packed))
         with counting(emitter, between):
-            layer = Struct((inner, width, packed, "nullptr", "Activation::none"))
             read = at(rows.pointer, 0, _reach((count, row_step), (inner, ONE)), of_lines=0)
             written = at(out.pointer, 2, _reach((count, out_step), (width, ONE)), of_lines=1)
-            emitter.call("dense", "dispatch", layer, count, read, row_step, Written(written), out_step)
-    if inner.is_constant and width.is_constant:
-        reaches(emitter, f"product({inner.constant}, {width.constant}, Activation::none", count)
-    else:
-        emitter.reached["products()"] = None
+            form.multiply(emitter, (inner, width), packed, count, (read, row_step), (Written(written), out_step))
     for pointer in (rows.pointer, columns.pointer, *([] if is_packed else [packed.base]), out.pointer):
         emitter.touch(pointer)
 
@@ -288,12 +291,13 @@ def _is_divided(emitter: Emitter, products: list[tuple[str, Size]], packed: Size
     return True
 
 
-def _own(emitter: Emitter, packed: Place) -> Place:
+def _own(emitter: Emitter, packed: Place, form: Form) -> Place:
     """Memory for a packed matrix, which a thread of a team has for itself."""
     name = f"w{next(emitter.new)}"
     memory = Variable("memory")
-    own = (memory, " == nullptr ? ", packed, " : reinterpret_cast<float*>(", memory, ")")
-    emitter.declare(name, *own, kind="float* const")
+    element = C_TYPES[form.dtype]
+    own = (memory, " == nullptr ? ", packed, f" : reinterpret_cast<{element}*>(", memory, ")")
+    emitter.declare(name, *own, kind=f"{element}* const")
     emitter.add(View(name, (ONE,), (packed.elements,)))
     emitter.aliases[name] = (packed.base,)
     return replace(packed, base=name)
@@ -498,7 +502,7 @@ def turned(emitter: Emitter, operation: Operation) -> str:
     emitter.known[dot] = Operation(
         id=dot, opcode="dot", type=Shape(operation.shape.dtype, swapped), node=operation.node,
         operands=operation.operands[::-1],
-        attributes=Dot(contracting=(right, left), batch=(right_batch, left_batch)),
+        attributes=replace(Dot.of(operation), contracting=(right, left), batch=(right_batch, left_batch), order=()),
     )  # fmt: skip
     emitter.known[back] = Operation(
         id=back, opcode="transpose", type=operation.type, operands=(dot,), attributes=Dimensions(dimensions=order)

@@ -26,7 +26,7 @@ def bfloat16_dense(emitter: Emitter, operation: Operation) -> str:
     inputs, rows = inputs_of(emitter, operation), Shape("f32", operation.shape.sizes[:-1]).elements
     parts, weights = parts_of(operation), literal(emitter.known[operation.operands[1]]).reshape(inputs, -1)
     check = f"bfloat16DenseScratch({inputs}, {parts})"
-    return _call(emitter, operation, "bfloat16Dense", "", weights, rows, _words_of_rows(inputs, parts), check)
+    return _call(emitter, operation, "bfloat16Dense", "", weights, rows, words_of_rows(inputs, parts), check)
 
 
 def bfloat16_conv2d(emitter: Emitter, operation: Operation) -> str:
@@ -40,12 +40,12 @@ def bfloat16_conv2d(emitter: Emitter, operation: Operation) -> str:
     emitter.remark(f"static_assert(blockOfBfloat16({text}) == {read.block});")
     emitter.remark(f"static_assert(channelsOfBfloat16({text}) == {read.channels});")
     needed = parts * -(-_band({**known, "channels": read.channels}) // (2 * PANEL)) * PANEL
-    needed += _words_of_rows(len(weights), parts)
+    needed += words_of_rows(len(weights), parts)
     check, batch = f"bfloat16Conv2dScratch({text}, {parts})", operation.shape.sizes[0]
     return _call(emitter, operation, "bfloat16Conv2d", text, weights, batch, needed, check, read.block)
 
 
-def _words_of_rows(inputs: int, parts: int) -> int:
+def words_of_rows(inputs: int, parts: int) -> int:
     """The words of bfloat16DenseScratch."""
     return _ROWS * bfloat16.BLOCK * (-(-inputs // bfloat16.BLOCK) * parts | 1)
 

@@ -5,6 +5,7 @@ A meaning gets the run, the operation and the values of its operands.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cmp_to_key
 from typing import Any, Protocol
@@ -27,6 +28,7 @@ from tfaot_pkg.compiler.attributes import (
     Trees,
     Windows,
 )
+from tfaot_pkg.compiler.bfloat16 import products
 from tfaot_pkg.compiler.program import Binding, Operation, Region, Size, Unsupported, reducer
 from tfaot_pkg.ground.arrays import Array
 from tfaot_pkg.worker_program.messages.forest import margins
@@ -107,8 +109,23 @@ def dot(_run: Run, operation: Operation, first: Array, second: Array) -> Array:
 
     one, free_one = labels(first.ndim, left_batch, left)
     two, free_two = labels(second.ndim, right_batch, right)
-    made = np.asarray(np.einsum(first, one, second, two, [*batch, *free_one, *free_two]))
+    if Dot.of(operation).in_bfloat16:
+        rows, columns = (
+            np.transpose(each, [known.index(name) for name in (*batch, *order)])
+            for each, known, order in ((first, one, [*free_one, *contracted]), (second, two, [*contracted, *free_two]))
+        )
+        made = _in_bfloat16(rows, columns, len(batch))
+    else:
+        made = np.asarray(np.einsum(first, one, second, two, [*batch, *free_one, *free_two]))
     return made.transpose(Dot.of(operation).order) if Dot.of(operation).order else made
+
+
+def _in_bfloat16(rows: Array, columns: Array, batches: int) -> Array:
+    """Products of a batch, [*batch, *rows, k] by [*batch, k, *columns], k being the axis behind the batch."""
+    sizes = (*rows.shape[:-1], *columns.shape[batches + 1 :])
+    count, inner = math.prod(rows.shape[:batches]), rows.shape[-1]
+    pairs = zip(rows.reshape(count, -1, inner), columns.reshape(count, inner, -1), strict=True)
+    return np.reshape([products(one, other) for one, other in pairs], sizes)
 
 
 def reduce(run: Run, operation: Operation, *operands: Array) -> Value:

@@ -390,11 +390,11 @@ class Precision:
     """How exactly layers compute. Whatever is less than float32 needs bars in validation.accuracy."""
 
     compute: Annotated[Compute, Setting()] = "float32"
-    """float32, or bfloat16: dense layers and convolutions with constant weights multiply numbers of 8 significant bits,
-    and add their products in float32, with the same bits on all CPUs. Weights take half of the memory. float32x3 and
-    float32x6: each product is the sum of three or six of bfloat16, of numbers with 16 or 24 significant bits; faster
-    than float32 on CPUs with AMX alone. int8: they multiply bytes, whose scales are found on the rows of calibration;
-    layers that cost too much stay float32.
+    """float32, or bfloat16: dense layers, convolutions with constant weights and large products of attention multiply
+    numbers of 8 significant bits, and add in float32, with the same bits on all CPUs. Weights take half of the memory.
+    float32x3 and float32x6: each product is the sum of three or six of bfloat16, of numbers with 16 or 24 significant
+    bits; faster than float32 on CPUs with AMX alone. int8: they multiply bytes, whose scales are found on the rows of
+    calibration; layers that cost too much stay float32.
     """
     calibration: Annotated[Path | None, Setting(v.FilePath, examples=("rows.npz",))] = None
     """With int8: .npz file with one array per input, typical rows of the model, relative to this file."""

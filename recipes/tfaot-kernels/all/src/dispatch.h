@@ -132,6 +132,11 @@ void bfloat16Dense(const Team* team, const Dispatch& dispatch, const Bfloat16Den
 void bfloat16Conv2d(const Team* team, const Dispatch& dispatch, const Bfloat16Conv2d& layer, std::size_t batch, const void* in,
                     void* out, std::uint32_t* scratch) noexcept;
 
+/// Rows that lie `inStride` floats apart, times the matrix that bfloat16Pack has written to `packed`, in place of weights. The scratch is
+/// behind it.
+void bfloat16Product(const Dispatch& dispatch, Bfloat16Dense layer, std::size_t batch, const float* in, std::size_t inStride,
+                     float* out, std::uint32_t* packed) noexcept;
+
 void narrowDense(const Dispatch& dispatch, const NarrowDense& layer, std::size_t batch, const float* in, float* out) noexcept;
 
 // The others by a team of threads (team_layers.h). Their own code runs once for each layer, and is compiled for size

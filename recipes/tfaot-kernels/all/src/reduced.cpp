@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #pragma GCC visibility push(hidden)
+#include "bfloat16_products.h"
 #include "look_up.h"
 #include "narrow.h"
 #include "quantized_groups.h"
@@ -68,6 +69,17 @@ void quantizedConv2d(const Team* team, const QuantizedConv2d& layer, std::size_t
 void bfloat16Dense(const Team* team, const Dispatch& dispatch, const Bfloat16Dense& layer, std::size_t batch, const void* in,
                    void* out, std::uint32_t* scratch) noexcept {
   denseOfBfloat16(team, dispatch, layer, batch, static_cast<const std::uint8_t*>(in), static_cast<char*>(out), scratch);
+}
+
+void bfloat16Pack(const float* matrix, std::size_t inputs, std::size_t outputs, std::size_t down, std::size_t right,
+                  std::uint32_t* packed) noexcept {
+  packComputed(matrix, inputs, outputs, down, right, packed);
+}
+
+void bfloat16Product(const Dispatch& dispatch, Bfloat16Dense layer, std::size_t batch, const float* in, std::size_t inStride,
+                     float* out, std::uint32_t* packed) noexcept {
+  layer.weights = packed;
+  multiplyComputed(dispatch, layer, batch, in, inStride, out, packed + packedBfloat16Size(layer.inputs, layer.outputs));
 }
 
 void narrowDense(const Dispatch& dispatch, const NarrowDense& layer, std::size_t batch, const float* in, float* out) noexcept {

@@ -340,6 +340,12 @@ constexpr std::size_t bfloat16DenseScratch(std::size_t inputs, std::size_t parts
 /// `in`: batch x inputs, `out`: batch x outputs, floats or bfloat16.
 void bfloat16Dense(const Bfloat16Dense& layer, std::size_t batch, const void* in, void* out, std::uint32_t* scratch) noexcept;
 
+/// A matrix that is computed, in place of weights. `matrix`: inputs x outputs, whose elements lie `down` and `right` floats apart. It is
+/// rounded and packed to `packed`, of packedBfloat16Size words.
+constexpr std::size_t packedBfloat16Size(std::size_t inputs, std::size_t outputs) noexcept;
+void bfloat16Pack(const float* matrix, std::size_t inputs, std::size_t outputs, std::size_t down, std::size_t right,
+                  std::uint32_t* packed) noexcept;
+
 /// A convolution of the same kind: the windows of an image, height x width x channels numbers each, are the inputs of a dense
 /// layer. Padding counts as zeros. Products are added blockOfBfloat16(window) at a time, and packed weights have zeros up to a multiple
 /// of this: 32, or fewer if windows are read in place and 32 do not divide their lines. If they are, and channels are odd, each pixel

@@ -319,6 +319,10 @@ constexpr std::size_t apartInBfloat16(std::size_t inputs, std::size_t parts) {
   return bytesOfTiledRow(2 * kBfloat16Block * blocksOfBfloat16(inputs) * parts) / 2;
 }
 
+constexpr std::size_t packedBfloat16Size(std::size_t inputs, std::size_t outputs) noexcept {
+  return panelsOf(outputs) * kPanel * blocksOfBfloat16(inputs) * (kBfloat16Block / 2);
+}
+
 constexpr std::size_t bfloat16DenseScratch(std::size_t inputs, std::size_t parts) noexcept {
   return kBfloat16Rows * apartInBfloat16(inputs, parts);
 }
