@@ -6,8 +6,11 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from tfaot_pkg.export.axes import parsed
 from tfaot_pkg.export.ends import inputs_of
-from tfaot_pkg.export.errors import said
+from tfaot_pkg.export.errors import ExportError, said
 from tfaot_pkg.export.framework import evaluating
 from tfaot_pkg.export.nodes import module_of
 
@@ -60,3 +63,9 @@ def test_nodes_that_pytorch_made_itself_have_no_module() -> None:
 def test_an_exception_without_words_is_told_by_its_type() -> None:
     assert said(AssertionError()) == "AssertionError"
     assert said(ValueError("no such size")) == "no such size"
+
+
+def test_a_multiple_of_a_size_is_two_axes() -> None:
+    assert parsed("image", "batch,3,h,4,w,4") == ("batch", 3, "h", 4, "w", 4)
+    with pytest.raises(ExportError, match=r"'4\*w' .* two axes, w,4, .* image\.flatten\(3, 4\)"):
+        parsed("image", "batch,3,8,4*w")

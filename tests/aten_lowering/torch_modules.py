@@ -1055,6 +1055,21 @@ def histograms():
     return Calls(call)
 
 
+@module(x="batch,1,n,4,m,4", limits=("2<=n<=8", "2<=m<=12"))
+def images_in_steps():
+    """Of sizes that are multiples of four: halved twice, made twice as large again, and divided into patches."""
+
+    def call(parts, x):
+        x = x.flatten(2, 3).flatten(3, 4)
+        found = parts["down"](x)
+        whole = functional.interpolate(found, size=x.shape[2:])
+        x = torch.cat([x, functional.interpolate(parts["up"](found), scale_factor=2.0), whole], 1)
+        return parts["patches"](x).flatten(2).mT
+
+    down = nn.Sequential(nn.Conv2d(1, 3, 3, 2, 1), nn.ReLU(), nn.MaxPool2d(2))
+    return Calls(call, down=down, up=nn.ConvTranspose2d(3, 2, 2, 2), patches=nn.Conv2d(6, 4, 4, 4))
+
+
 def every():
     scripts = ("gru_tagger", "lstm_tagger")
     others = {name: each for name, each in torch_networks.NETWORKS.items() if name not in scripts}

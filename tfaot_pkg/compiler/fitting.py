@@ -83,7 +83,8 @@ class Fit:
             return f"{seen}, which no polynomial with integer coefficients fits"
         return (
             f"{seen}, which no polynomial with integer coefficients fits (a stride or a division of {varying[0]}): "
-            f"give {varying[0]} a number in model.shapes, and pad the inputs to it, or change the model"
+            f"give {varying[0]} a number in model.shapes, and pad the inputs to it, or let the model take whole steps, "
+            f"as two axes that it flattens ({varying[0]}, 4)"
         )
 
     def array(self, values: Sequence[Array]) -> tuple[tuple[Monomial, Array], ...]:

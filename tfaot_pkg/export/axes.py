@@ -54,7 +54,12 @@ def _checked(name: str, sizes: Axes, axes: Axes) -> Axes:
 
 def parsed(name: str, text: str) -> Axes:
     words = [word.strip() for word in text.split(",")] if text.strip() else []
-    for word in words:
+    for place, word in enumerate(words):
+        if match := re.fullmatch(r"(\d+) ?\* ?([A-Za-z_]\w*)", word):
+            raise ExportError(
+                f"the input {name}: {word!r} is no size of a call: write two axes, {match[2]},{match[1]}, and let "
+                f"forward make one of them, {name}.flatten({place}, {place + 1}); callers pass the same numbers"
+            )
         if not re.fullmatch(r"\d+|[A-Za-z_]\w*", word):
             raise ExportError(f"the input {name}: {word!r} is neither a size nor a name; write {name}=batch,n,16")
     return tuple(int(word) if word.isdigit() else word for word in words)

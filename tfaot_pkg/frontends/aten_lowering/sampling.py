@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tfaot_pkg.compiler.program import Size, Unsupported
 from tfaot_pkg.frontends.aten_lowering.table import Call, Results, operator, sizes_value
 from tfaot_pkg.frontends.lowering.builder import Builder
-from tfaot_pkg.frontends.lowering.values import Value, known
+from tfaot_pkg.frontends.lowering.values import Undecided, Value, known, number_of
 from tfaot_pkg.frontends.onnx_lowering.elementwise import Arithmetic
+from tfaot_pkg.frontends.onnx_lowering.moving import stretched
 from tfaot_pkg.frontends.onnx_lowering.sampling import at_points, inside_or_zero
 
 _MODES = {"nearest": "nearest", "linear": "linear", "bicubic": "cubic", "bilinear": "linear", "trilinear": "linear"}
@@ -37,6 +40,8 @@ def _upsample(call: Call) -> Results:
         # As in Pillow: kernels are cut at the edges, and that of cubics is another one.
         attributes |= {"antialias": 1, "exclude_outside": 1, "cubic_coeff_a": -0.5}
     scales = _scales(call, x.rank - 2)
+    if mode == "nearest" and any(number_of(size) is None for size in x.sizes[2:]):
+        return _repeated(call, x, scales)
     if scales:
         if not aligned:
             # The factors themselves are the scales of places, also where they give no whole number of elements.
@@ -46,6 +51,31 @@ def _upsample(call: Call) -> Results:
     else:
         wanted = call.sizes("output_size")
     return call.onnx_one("Resize", x, None, None, sizes_value([*x.sizes[:2], *wanted]), **attributes)
+
+
+def _repeated(call: Call, x: Value, scales: list[float]) -> Value:
+    """`x`, of sizes that vary, with each element as many times along an axis as the result is larger."""
+    b, space = call.builder, x.sizes[2:]
+    try:
+        sizes = [] if scales else call.sizes("output_size")
+        ratios = [*scales, *(number_of(b.ranges.divide(*each)) for each in zip(sizes, space, strict=bool(sizes)))]
+    except Undecided:
+        raise Unsupported("it changes a size that varies, not by a whole number: give that axis a number") from None
+    for axis, count in enumerate(ratios, 2):
+        if count is None or not _is_by_quotients(count):
+            raise Unsupported("it changes a size that varies, not by a whole number: give that axis a number")
+        wide = stretched(b, x, [axis + 1])
+        wide = b.spread(wide, [*x.sizes[: axis + 1], Size(int(count)), *x.sizes[axis + 1 :]])
+        x = b.reshape(wide, [*x.sizes[:axis], x.sizes[axis] * Size(int(count)), *x.sizes[axis + 1 :]])
+    return x
+
+
+def _is_by_quotients(count: float) -> bool:
+    """Whether `count` is whole, and PyTorch reads the places i // `count`: it cuts products in float32."""
+    if count < 1 or count != int(count):
+        return False
+    places = np.arange(1 << 16)
+    return np.array_equal(np.floor(places.astype(np.float32) * np.float32(1 / count)), places // count)
 
 
 def _scales(call: Call, axes: int) -> list[float]:
