@@ -16,7 +16,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -126,8 +126,12 @@ def compared(
     markdown: Callable[[list[Bench]], str],
     *,
     kind: str = "networks",
+    beside: Callable[[str], Collection[str]] | None = None,
 ) -> list[Bench]:
-    """Measure what `write` puts into a folder, and write NAME.json, with results as its `kind`, and NAME.md."""
+    """Measure what `write` puts into a folder, and write NAME.json, with results as its `kind`, and NAME.md.
+
+    `beside` names the chosen peers that a network is measured beside, if not all.
+    """
     chosen.work.mkdir(parents=True, exist_ok=True)
     if chosen.source:
         benches = [convert(Bench, item) for item in json.loads(chosen.source.read_text())[kind]]
@@ -136,7 +140,10 @@ def compared(
         pipeline = Pipeline(folders=Folders.of_user(), progress=make_progress(verbose=False))
         if missing := [name for name in chosen.networks if not (folder / name / "spec.yaml").exists()]:
             write(missing, folder, pipeline)
-        benches = measured(chosen.networks, chosen.request, networks=folder, work=chosen.work, pipeline=pipeline)
+        requests = {
+            name: _beside(chosen.request, beside(name)) if beside else chosen.request for name in chosen.networks
+        }
+        benches = measured(requests, networks=folder, work=chosen.work, pipeline=pipeline)
     chosen.folder.mkdir(parents=True, exist_ok=True)
     document = {"format": 1, kind: [plain(each) for each in benches]}
     (chosen.folder / f"{chosen.name}.json").write_text(json.dumps(document, separators=(",", ":")) + "\n")
@@ -150,10 +157,14 @@ def write_networks(names: Sequence[str], folder: Path, pipeline: Pipeline) -> No
     run([toolchain_python(pipeline), "-I", "-B", maker, folder, *names], timeout=600)
 
 
-def measured(names: Sequence[str], request: Request, *, networks: Path, work: Path, pipeline: Pipeline) -> list[Bench]:
+def _beside(request: Request, names: Collection[str]) -> Request:
+    return replace(request, peers=tuple(each for each in request.peers if each.name in names))
+
+
+def measured(requests: Mapping[str, Request], *, networks: Path, work: Path, pipeline: Pipeline) -> list[Bench]:
     """Of networks/NAME/spec.yaml for each name; those that `work` has results of are not measured again."""
     found = []
-    for name in names:
+    for name, request in requests.items():
         kept = work / f"{name}.json"
         if not kept.exists():
             print(f"== {name}", file=sys.stderr, flush=True)

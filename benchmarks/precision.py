@@ -61,6 +61,13 @@ _HEAD_OF_BYTES = (
 )
 
 
+def beside(name: str) -> tuple[str, ...]:
+    """The peers whose figures the tables have."""
+    if name.endswith(INT8):
+        return ("onnxruntime", "openvino_default")
+    return ("openvino_default",) if name.endswith(BFLOAT16) else ("openvino",)
+
+
 def plain_name(name: str) -> str:
     return name.removesuffix(BFLOAT16).removesuffix(INT8)
 
@@ -188,7 +195,7 @@ def markdown(benches: Sequence[Bench]) -> str:
 
 def main() -> None:
     chosen = options(__doc__, NETWORKS, peers=",".join(_PEERS), rounds=7, batch_sizes="1,16,64", name="precision")
-    print("\n".join(summary(compared(chosen, write_networks, markdown))))
+    print("\n".join(summary(compared(chosen, write_networks, markdown, beside=beside))))
 
 
 if __name__ == "__main__":
