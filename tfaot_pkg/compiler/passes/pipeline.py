@@ -39,6 +39,7 @@ from tfaot_pkg.compiler.passes.reroll import rolled
 from tfaot_pkg.compiler.passes.rewriting import Rule, by_region, by_rule
 from tfaot_pkg.compiler.passes.simplify import simplify
 from tfaot_pkg.compiler.passes.simplify_argmax import argmax
+from tfaot_pkg.compiler.passes.split_sums import split
 from tfaot_pkg.compiler.passes.split_transposed_convolutions import woven
 from tfaot_pkg.compiler.passes.store_bfloat16 import stored
 from tfaot_pkg.compiler.passes.tabulate_bytes import tabulated
@@ -103,6 +104,7 @@ _RAISING = (
     _rule("fuse-pooling", pooled, "A convolution and the pooling of its result become `conv2d_max_pool`."),
     _rule("fuse-transposes", result_order, "A product whose result is transposed writes it in that order."),
     _rule("raise-activations", in_one, "GELU, swish and hard swish that follow no layer become one operation."),
+    _rule("split-sums", split, "Long sums of columns, as means of images, become sums of sums."),
     _rule("avoid-cancellation", without_cancellation, "Differences of close numbers become more accurate operations."),
     _rule("raise-quantize", quantize, "Floats that are divided, rounded and bounded become bytes by `quantize`."),
     _rule("tabulate-bytes", tabulated, "Functions of one byte that give a byte become tables."),
