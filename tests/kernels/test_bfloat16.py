@@ -285,6 +285,7 @@ _WINDOWS = {
     ),
     "of too small blocks": Shape(size=(6, 18), channels=2, kernel=(3, 3)),
     "of colours, with strides": Shape(size=(21, 37), channels=3, kernel=(7, 7), stride=(2, 2), before=(3, 3)),
+    "dilated, of whole blocks but for one channel": Shape(size=(5, 9), channels=31, kernel=(1, 3), dilation=(1, 2)),
     "of an odd number of channels": Shape(size=(5, 19), channels=33, kernel=(3, 2), before=(1, 1), after=(1, 0)),
     "of lines in parts": Shape(size=(40, 70), channels=16, kernel=(3, 3), before=(1, 1), after=(1, 1)),
 }

@@ -16,6 +16,7 @@ from tfaot_pkg.ground.arrays import Array
 
 BLOCK = 32
 """Inputs whose products are added at a time (kBfloat16Block of tfaot_kernels/scratch.h), in some convolutions fewer."""
+LAYERS = ("bfloat16_conv2d", "bfloat16_dense")
 STORED = "u16"
 """The type of arrays of bfloat16."""
 PARTS: Mapping[str, int] = {"bfloat16": 1, "float32x3": 2, "float32x6": 3}

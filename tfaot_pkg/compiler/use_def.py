@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from tfaot_pkg.compiler.attributes import Constant, Dimensions
+from tfaot_pkg.compiler.affine import plain
+from tfaot_pkg.compiler.attributes import Constant, Dimensions, Slices
 from tfaot_pkg.compiler.program import NUMPY_TYPES, Literal, Operation, Region, Shape, Size
 from tfaot_pkg.ground.arrays import Array
 
@@ -62,6 +63,18 @@ class Look:
         made = Operation(
             id=self.fresh(), opcode="constant", type=shape, attributes=Constant(literal=Literal(values)), node=like.node
         )
+        return self.add(made).id
+
+    def add_slice(self, value: int, axis: int, ends: tuple[int, int], like: Operation) -> int:
+        """The elements of `value` from the first of `ends` along an axis to before the second."""
+        found = self.known[value].shape
+        cuts = [(0, plain(size), 1) for size in found.sizes]
+        sizes = list(found.sizes)
+        cuts[axis], sizes[axis] = (*ends, 1), Size(ends[1] - ends[0])
+        made = Operation(
+            id=self.fresh(), opcode="slice", type=Shape(found.dtype, tuple(sizes)), operands=(value,),
+            attributes=Slices(slices=tuple(cuts)), node=like.node,
+        )  # fmt: skip
         return self.add(made).id
 
     def fresh(self) -> int:

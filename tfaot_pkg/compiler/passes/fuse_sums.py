@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tfaot_pkg.compiler.attributes import Bfloat16Conv2d, Bfloat16Dense
+from tfaot_pkg.compiler.bfloat16 import LAYERS
 from tfaot_pkg.compiler.passes.raise_activations import activated
 from tfaot_pkg.compiler.program import Operation
 from tfaot_pkg.compiler.use_def import Look
-
-_LAYERS = ("bfloat16_conv2d", "bfloat16_dense")
 
 
 def with_sum(look: Look, operation: Operation) -> Operation | None:
@@ -36,7 +35,7 @@ def with_sum(look: Look, operation: Operation) -> Operation | None:
 
 def _layer(look: Look, value: int) -> tuple[Operation | None, Bfloat16Conv2d | Bfloat16Dense | None]:
     """The layer without an activation that makes `value`, which nothing else reads."""
-    found = look.made_by(value, *_LAYERS, once=True)
+    found = look.made_by(value, *LAYERS, once=True)
     given = found.attributes if found is not None else None
     if not isinstance(given, (Bfloat16Conv2d, Bfloat16Dense)) or given.activation != "none":
         return None, None

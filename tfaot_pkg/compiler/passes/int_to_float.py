@@ -13,9 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfaot_pkg.compiler.affine import plain
-from tfaot_pkg.compiler.attributes import Convolution, Dimensions, Dot, Slices
-from tfaot_pkg.compiler.program import EXACT_TO, NO_ATTRIBUTES, NUMPY_TYPES, Operation, Shape, Size
+from tfaot_pkg.compiler.attributes import Convolution, Dimensions, Dot
+from tfaot_pkg.compiler.program import EXACT_TO, NO_ATTRIBUTES, NUMPY_TYPES, Operation, Shape
 from tfaot_pkg.compiler.use_def import Look
 from tfaot_pkg.ground.arrays import Array
 
@@ -163,16 +162,10 @@ def _axes_of_parts(operation: Operation) -> tuple[int, int]:
 
 def _cut(look: Look, value: int, axis: int, part: Part, user: Operation) -> int:
     """The elements of a part of an axis."""
-    start, end = part
-    numbers, sizes = look.constant(value), look.known[value].shape.sizes
+    numbers = look.constant(value)
     if numbers is not None:
-        return look.add_constant(numbers.take(range(start, end), axis), user)
-    slices = tuple((start, end, 1) if each == axis else (0, plain(size), 1) for each, size in enumerate(sizes))
-    shape = Shape("f32", tuple(Size(end - start) if each == axis else size for each, size in enumerate(sizes)))
-    made = Operation(
-        id=look.fresh(), opcode="slice", type=shape, operands=(value,), attributes=Slices(slices=slices), node=user.node
-    )
-    return look.add(made).id
+        return look.add_constant(numbers.take(range(*part), axis), user)
+    return look.add_slice(value, axis, part, user)
 
 
 # -- bounds ------------------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Long sums over several elements of each column, as means of images, become sums of sums.
 
-Columns are added one element after the other. The mean of an image of equal numbers, 65,536 of them, was off by 1e-4
+Columns are added one element after the other. The mean of an image of equal numbers, 65,536 of them, was off by 6e-4
 of it: a convolution, its mean and a dense layer were rejected. Sums of some hundred sums of some hundred elements are
-off by 1e-6, and take the same time.
+off by less than 5e-6, and take the same time.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from tfaot_pkg.compiler.affine import plain
-from tfaot_pkg.compiler.attributes import Dimensions, Slices
+from tfaot_pkg.compiler.attributes import Dimensions
 from tfaot_pkg.compiler.program import NO_ATTRIBUTES, Operation, Region, Shape, Size, reducer
 from tfaot_pkg.compiler.use_def import Look
 
@@ -20,6 +19,7 @@ _LONG = 1024
 
 
 def split(look: Look, operation: Operation) -> Operation | None:
+    """The last step of a long sum of columns; steps before it are added to `look`."""
     if operation.opcode != "reduce" or len(operation.operands) != 2 or operation.shape.dtype != "f32":
         return None
     x, start = look.known[operation.operands[0]], operation.operands[1]
@@ -48,7 +48,7 @@ def _by_parts(look: Look, operation: Operation, x: Operation, axis: int) -> Oper
     size = x.shape.sizes[axis].constant
     first, second = _factors(size)
     whole = first * second
-    base = x if whole == size else look.add(_cut(look, operation, x, axis, (0, whole)))
+    base = x if whole == size else _cut(look, operation, x, axis, (0, whole))
     sizes = (*base.shape.sizes[:axis], Size(first), Size(second), *base.shape.sizes[axis + 1 :])
     parts = look.add(replace(
         operation, id=look.fresh(), opcode="reshape", type=Shape("f32", sizes), operands=(base.id,),
@@ -57,7 +57,7 @@ def _by_parts(look: Look, operation: Operation, x: Operation, axis: int) -> Oper
     if whole == size:
         return _by_axes(look, operation, parts, (axis, axis + 1))
     total = look.add(_by_axes(look, replace(operation, id=look.fresh()), parts, (axis, axis + 1)))
-    rest = look.add(_sum(look, operation, look.add(_cut(look, operation, x, axis, (whole, size))), axis))
+    rest = look.add(_sum(look, operation, _cut(look, operation, x, axis, (whole, size)), axis))
     return replace(operation, opcode="add", operands=(total.id, rest.id), attributes=NO_ATTRIBUTES, regions=())
 
 
@@ -76,13 +76,8 @@ def _sum(look: Look, like: Operation, x: Operation, axis: int) -> Operation:
     )  # fmt: skip
 
 
-def _cut(look: Look, like: Operation, x: Operation, axis: int, ends: tuple[int, int]) -> Operation:
-    sizes = tuple(Size(ends[1] - ends[0]) if each == axis else size for each, size in enumerate(x.shape.sizes))
-    slices = tuple((*ends, 1) if each == axis else (0, plain(size), 1) for each, size in enumerate(x.shape.sizes))
-    return replace(
-        like, id=look.fresh(), opcode="slice", type=Shape("f32", sizes), operands=(x.id,),
-        attributes=Slices(slices=slices), regions=(),
-    )  # fmt: skip
+def _cut(look: Look, user: Operation, x: Operation, axis: int, ends: tuple[int, int]) -> Operation:
+    return look.known[look.add_slice(x.id, axis, ends, user)]
 
 
 def _is_long(shape: Shape, axes: tuple[int, ...]) -> bool:

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from tfaot_pkg.compiler.attributes import parts_of
-from tfaot_pkg.compiler.bfloat16 import STORED
+from tfaot_pkg.compiler.bfloat16 import LAYERS, STORED
 from tfaot_pkg.compiler.program import Operation, Region, Shape
 
-_LAYERS = ("bfloat16_conv2d", "bfloat16_dense")
 _MOVES = ("reshape", "transpose")
 
 
@@ -41,7 +40,7 @@ def stored(region: Region, _outside: Mapping[int, Operation], _ids: Iterator[int
 
 
 def _is_layer(operation: Operation) -> bool:
-    return operation.opcode in _LAYERS and parts_of(operation) == 1
+    return operation.opcode in LAYERS and parts_of(operation) == 1
 
 
 def _reads(user: Operation | None, value: int, short: set[int]) -> bool:

@@ -202,14 +202,15 @@ struct CopiedBand {
   std::size_t bytes;
 
   /// For numbers of so many bytes, with about `most` bytes in all, but for at least so many lines of windows. Tiles of a window have at
-  /// least `leastFours` groups, and pixels are filled up to such groups if `fills`.
+  /// least `leastFours` groups, and adjacent pixels are filled up to such groups if `fills`.
   constexpr CopiedBand(const Window& window, std::size_t bytesOfNumber, std::size_t most, std::size_t least, std::size_t leastFours,
                        bool fills)
       : tilesOfLine((window.outWidth + kTileRows - 1) / kTileRows), rows((window.outWidth + tilesOfLine - 1) / tilesOfLine),
         columns((tilesOfLine * rows - 1) * window.strideWidth + reach(window.width, window.dilationWidth)),
         lines(window.outHeight), channels(window.channels), runs(window.dilationWidth == 1 ? 1 : window.width), blocks(1),
         fours(kTileFours), isInPlace(false), bytes(0) {
-    const std::size_t filled = fills ? foursOf(window.channels * bytesOfNumber) * 4 / bytesOfNumber : window.channels;
+    const bool isFilled = fills && runs == 1;
+    const std::size_t filled = isFilled ? foursOf(window.channels * bytesOfNumber) * 4 / bytesOfNumber : window.channels;
     const std::size_t size = window.width / runs * filled * bytesOfNumber, all = size / 4;
     // Blocks of wider numbers decide the order of sums, which would be another one in copied windows.
     if (size % 4 == 0 && (runs == 1 || bytesOfNumber == 1 || size % kTileBytes == 0)) {
